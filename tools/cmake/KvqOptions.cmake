@@ -1,6 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Compile options shared by every target, and helpers to declare targets.
 
+option(KVQ_SANITIZE "Build with AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
+
+# A second build of the same sources is then mostly a copy. A launcher given on the command line wins.
+if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(KVQ_CCACHE ccache)
+  mark_as_advanced(KVQ_CCACHE)
+  if(KVQ_CCACHE)
+    set(CMAKE_C_COMPILER_LAUNCHER "${KVQ_CCACHE}")
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${KVQ_CCACHE}")
+  endif()
+endif()
+
 # Every target outside MLIR's own CMake helpers takes its warnings from here. Contraction is off because the oracle
 # and the generated kernels must agree bit for bit on codes (g++ fuses a*b+c by default).
 add_library(kvq_options INTERFACE)
