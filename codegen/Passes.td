@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Passes of the code generator: from level 2 to tile ops, and from tile ops to upstream dialects.
+#ifndef KVQ_CODEGEN_PASSES
+#define KVQ_CODEGEN_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def BuildKernels : Pass<"kvq-build-kernels", "::mlir::ModuleOp"> {
+  let summary = "adds the kernels of the module's cache as functions of tile ops";
+  let description = [{
+    Reads the cache and its fused attention, and appends one function per kernel of the target: skeletons of loops over
+    splits, pages and tiles around tile ops. A cache that the target cannot serve is refused with one diagnostic.
+  }];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "target whose kernels are built: cpu">];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::LLVM::LLVMDialect",
+                           "::mlir::scf::SCFDialect"];
+}
+
+def LowerTilesCpu : Pass<"kvq-lower-tiles-cpu", "::mlir::ModuleOp"> {
+  let summary = "lowers each tile op to vector, arith, math, scf and llvm ops";
+  let description = [{
+    One pattern per tile op. Fragments become stack memory of the enclosing function. `fma` and `f16c` say what the CPU
+    has; codes do not depend on them.
+  }];
+  let options = [
+    Option<"fma", "fma", "bool", "true", "fused multiply-add exists">,
+    Option<"f16c", "f16c", "bool", "true", "conversion between f16 and f32 exists">
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+}
+
+#endif // KVQ_CODEGEN_PASSES

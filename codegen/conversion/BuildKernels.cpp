@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "codegen/conversion/BuildKernels.h"
+
+#include "codegen/conversion/TileMap.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMTypes.h"
+
+namespace mlir::kvq {
+namespace {
+
+Type elementType(MLIRContext *context, ::kvq::ElementType type) {
+  switch (type) {
+  case ::kvq::ElementType::f16:
+    return Float16Type::get(context);
+  case ::kvq::ElementType::bf16:
+    return BFloat16Type::get(context);
+  case ::kvq::ElementType::f32:
+    return Float32Type::get(context);
+  }
+  llvm_unreachable("element type out of range");
+}
+
+StringRef formName(::kvq::ParameterForm form) {
+  switch (form) {
+  case ::kvq::ParameterForm::min:
+    return "min";
+  case ::kvq::ParameterForm::zero:
+    return "zero";
+  case ::kvq::ParameterForm::sym:
+    return "sym";
+  case ::kvq::ParameterForm::norm:
+    return "norm";
+  }
+  llvm_unreachable("parameter form out of range");
+}
+
+TileSideAttr sideOf(MLIRContext *context, const ::kvq::RecordSide &side) {
+  return TileSideAttr::get(context, side.dim, side.bits, side.group ? side.group : side.dim,
+                           formName(side.form), elementType(context, side.element));
+}
+
+std::string unsupportedSide(const char *name, const ::kvq::SideMethod &side) {
+  auto expects = [&](const std::string &what, const std::string &got) {
+    return "target cpu expects " + what + " for the " + name + ", got " + got;
+  };
+  const ::kvq::RecordSide &record = side.record;
+  if (record.dim <= 0 || record.dim > ::kvq::kMaxHeadDim || record.dim % 32)
+    return expects("a head dim that is a multiple of 32 up to 576", std::to_string(record.dim));
+  if (record.bits != 2 && record.bits != 4)
+    return expects("2 or 4 bits", std::to_string(record.bits));
+  if (record.form == ::kvq::ParameterForm::norm)
+    return expects("parameters of the min, zero or sym form", "the norm form");
+  if (record.axis == ::kvq::ParameterAxis::channel)
+    return expects("parameters per token", "parameters per channel");
+  if (record.outer != ::kvq::OuterScale::none)
+    return expects("no outer scale", "one");
+  if (record.packing != ::kvq::CodePacking::byte)
+    return expects("byte packing", "nibble packing");
+  return "";
+}
+
+void buildKernel(ModuleOp module, Location loc, StringRef name, const ::kvq::CacheMethod &method,
+                 void (KernelBuilder::*body)()) {
+  OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  Type pointer = LLVM::LLVMPointerType::get(module.getContext());
+  auto type = builder.getFunctionType({pointer, builder.getI64Type()}, {});
+  auto function = func::FuncOp::create(builder, loc, name, type);
+  builder.setInsertionPointToStart(function.addEntryBlock());
+  Emit emit(builder, loc);
+  (KernelBuilder(emit, method, function.getArgument(0), function.getArgument(1)).*body)();
+  func::ReturnOp::create(builder, loc);
+}
+
+} // namespace
+
+TileRecordAttr recordOf(MLIRContext *context, const ::kvq::CacheMethod &method) {
+  return TileRecordAttr::get(context, sideOf(context, method.key.record),
+                             sideOf(context, method.value.record));
+}
+
+Workspace workspaceOf(const ::kvq::CacheMethod &method) {
+  const ::kvq::RecordSide &key = method.key.record;
+  return {method.q_heads / method.kv_heads, key.dim, key.group ? key.dim / key.group : 1,
+          method.value.record.dim};
+}
+
+std::string unsupportedOnCpu(const ::kvq::CacheMethod &method) {
+  if (std::string reason = unsupportedSide("key", method.key); !reason.empty())
+    return reason;
+  if (std::string reason = unsupportedSide("value", method.value); !reason.empty())
+    return reason;
+  if (method.sink || method.recent)
+    return "target cpu expects no high-precision windows, got sink = " +
+           std::to_string(method.sink) + " and recent = " + std::to_string(method.recent);
+  if (method.kv_heads <= 0 || method.q_heads % method.kv_heads ||
+      method.q_heads / method.kv_heads < 1 || method.q_heads / method.kv_heads > 16)
+    return "target cpu expects 1 to 16 query heads per KV head, got q_heads = " +
+           std::to_string(method.q_heads) + " and kv_heads = " + std::to_string(method.kv_heads);
+  if (method.page <= 0 || method.page % kTileTokens)
+    return "target cpu expects a page that is a multiple of 16 tokens, got " +
+           std::to_string(method.page);
+  if (std::string rule = ::kvq::verifyRecord(method.record()); !rule.empty())
+    return rule;
+  TileMap map;
+  return TileMap::build(method.record(), map);
+}
+
+LogicalResult buildKernels(ModuleOp module, Location loc, const ::kvq::CacheMethod &method) {
+  if (std::string reason = unsupportedOnCpu(method); !reason.empty())
+    return emitError(loc) << reason;
+  buildKernel(module, loc, "kvq_append", method, &KernelBuilder::append);
+  buildKernel(module, loc, "kvq_prepare", method, &KernelBuilder::prepare);
+  buildKernel(module, loc, "kvq_decode", method, &KernelBuilder::decode);
+  buildKernel(module, loc, "kvq_merge", method, &KernelBuilder::merge);
+  return success();
+}
+
+Type KernelBuilder::element(::kvq::ElementType type) {
+  return elementType(emit.builder.getContext(), type);
+}
+
+Value KernelBuilder::constant(int index, Value constants, Value layer, Value head) {
+  const ::kvq::Constant &entry = method.constants[index];
+  int64_t elements = 1;
+  for (size_t axis = 2; axis < entry.shape.size(); ++axis)
+    elements *= entry.shape[axis];
+  Value row = emit.add(emit.mul(layer, entry.shape[1]), head);
+  return emit.offset(emit.offset(constants, entry.offset), emit.mul(row, 4 * elements));
+}
+
+Value KernelBuilder::applyRotation(Value row, const ::kvq::RotationFactor &factor, bool inverse,
+                                   bool anyOrder) {
+  Type type = row.getType();
+  if (factor.kind != ::kvq::RotationFactor::Kind::dense) {
+    int64_t order = factor.kind == ::kvq::RotationFactor::Kind::hadamard
+                        ? cast<TileRowType>(type).getDim()
+                        : factor.order;
+    return TileHadamardOp::create(emit.builder, emit.loc, type, row, order);
+  }
+  Value matrix = constant(factor.constant, constants, layer, constantHead);
+  return TileRotateOp::create(emit.builder, emit.loc, type, row, matrix, factor.inverse != inverse,
+                              anyOrder);
+}
+
+Value KernelBuilder::rotate(Value row, const ::kvq::Step &step, bool inverse, bool anyOrder) {
+  if (!inverse) {
+    for (const ::kvq::RotationFactor &factor : step.factors)
+      row = applyRotation(row, factor, /*inverse=*/false, anyOrder);
+    return row;
+  }
+  for (auto factor = step.factors.rbegin(); factor != step.factors.rend(); ++factor)
+    row = applyRotation(row, *factor, /*inverse=*/true, anyOrder);
+  return row;
+}
+
+Value KernelBuilder::loadRow(Value address, ::kvq::ElementType type, int64_t dim) {
+  return TileLoadRowOp::create(emit.builder, emit.loc, row(dim), address, element(type));
+}
+
+} // namespace mlir::kvq

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Base of the patterns that lower one tile op each to the CPU. On this target a row or a fragment
+// is an address of stack memory: rows are `dim` floats, the layout of the other fragments is stated
+// where they are made.
+#pragma once
+
+#include "codegen/conversion/TileMap.h"
+#include "codegen/conversion/Workspace.h"
+#include "codegen/conversion/cpu/Numeric.h"
+#include "dialect/KVQTile.h"
+
+#include "mlir/Transforms/DialectConversion.h"
+
+#include <map>
+#include <memory>
+
+namespace mlir::kvq {
+
+/// What all patterns of one lowering share.
+class CpuLowering {
+public:
+  explicit CpuLowering(CpuFeatures features) : features(features) {}
+
+  /// The map of `record`, which `checkRecord` accepted.
+  const TileMap &map(TileRecordAttr record);
+  /// Empty, or why the CPU target cannot serve `record`.
+  std::string checkRecord(TileRecordAttr record);
+
+  CpuFeatures features;
+
+private:
+  std::map<const void *, std::unique_ptr<TileMap>> maps;
+};
+
+/// Lowers `Op`; `lower` returns the values that replace its results.
+template <typename Op> class CpuPattern : public OpConversionPattern<Op> {
+public:
+  using Adaptor = typename Op::Adaptor;
+
+  CpuPattern(const TypeConverter &converter, MLIRContext *context, CpuLowering &lowering)
+      : OpConversionPattern<Op>(converter, context), lowering(lowering) {}
+
+  LogicalResult matchAndRewrite(Op op, Adaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const final {
+    Numeric emit(rewriter, op.getLoc(), lowering.features);
+    rewriter.replaceOp(op, lower(op, adaptor, emit));
+    return success();
+  }
+
+protected:
+  virtual SmallVector<Value> lower(Op op, Adaptor adaptor, Numeric &emit) const = 0;
+
+  CpuLowering &lowering;
+};
+
+/// Bytes of a vector of 16 fp32 lanes.
+inline constexpr int64_t kLaneBytes = kLanes * 4;
+
+/// Calls `body` with the address of each 16 channels of a row of `dim` channels.
+void forEachChunk(Numeric &emit, Value row, int64_t dim, function_ref<void(Value)> body);
+/// Replaces each 16 channels by what `body` makes of them.
+void mapRow(Numeric &emit, Value row, int64_t dim, function_ref<Value(Value)> body);
+
+/// The smallest and the largest of `count` channels, zeros normalised to +0.
+std::pair<Value, Value> rangeOf(Numeric &emit, Value row, int64_t count);
+
+/// The codes of `slot` in each byte of `row`, as bytes.
+Value extractSlot(Numeric &emit, Value row, int slot, int bits);
+/// 16 of them in fp32.
+Value unitCodes(Numeric &emit, Value slotBytes, int unit);
+/// What every row of `rowBytes` bytes at `offset` of a tile is aligned to.
+int64_t rowAlignment(const TileMap &map, int64_t offset, int64_t rowBytes);
+
+Workspace workspaceOf(TileRecordAttr record, int64_t queries);
+
+void populateRowPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
+void populateRotatePatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
+void populateClipPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
+void populateQuantizePatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
+void populateStoreRecordPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
+void populateQueryPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
+void populateScorePatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
+void populateSoftmaxPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
+void populateOutputPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
+void populateCombinePatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
+
+} // namespace mlir::kvq

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "dialect/KVQTile.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::kvq;
+
+#include "dialect/KVQTileEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialect/KVQTileAttrs.cpp.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialect/KVQTileTypes.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "dialect/KVQTileOps.cpp.inc"
+
+namespace {
+
+::kvq::ParameterForm formOf(StringRef name) {
+  return name == "min"    ? ::kvq::ParameterForm::min
+         : name == "zero" ? ::kvq::ParameterForm::zero
+                          : ::kvq::ParameterForm::sym;
+}
+
+::kvq::RecordSide sideOf(TileSideAttr attr) {
+  ::kvq::RecordSide side;
+  side.dim = static_cast<int>(attr.getDim());
+  side.bits = static_cast<int>(attr.getBits());
+  side.form = formOf(attr.getForm());
+  side.group = attr.getGroup() == attr.getDim() ? 0 : static_cast<int>(attr.getGroup());
+  side.element = attr.getParams().isF16()    ? ::kvq::ElementType::f16
+                 : attr.getParams().isBF16() ? ::kvq::ElementType::bf16
+                                             : ::kvq::ElementType::f32;
+  return side;
+}
+
+} // namespace
+
+LogicalResult TileSideAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t dim,
+                                   int64_t bits, int64_t group, StringRef form, Type params) {
+  if (form != "min" && form != "zero" && form != "sym")
+    return emitError() << "expects form \"min\", \"zero\" or \"sym\", got \"" << form << "\"";
+  if (!params.isF16() && !params.isBF16() && !params.isF32())
+    return emitError() << "expects params of type f16, bf16 or f32, got " << params;
+  if (dim < 1 || dim > ::kvq::kMaxHeadDim)
+    return emitError() << "expects dim in 1.." << ::kvq::kMaxHeadDim << ", got " << dim;
+  if (bits < 1 || bits > 8)
+    return emitError() << "expects bits in 1..8, got " << bits;
+  if (group < 1 || dim % group)
+    return emitError() << "expects a group that divides dim = " << dim << ", got " << group;
+  return success();
+}
+
+LogicalResult TileRecordAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                                     TileSideAttr k, TileSideAttr v) {
+  ::kvq::RecordSpec spec;
+  spec.page = ::kvq::kTileTokens;
+  spec.k = sideOf(k);
+  spec.v = sideOf(v);
+  if (std::string rule = ::kvq::verifyRecord(spec); !rule.empty())
+    return emitError() << rule;
+  return success();
+}
+
+::kvq::RecordSpec TileRecordAttr::getSpec() const {
+  ::kvq::RecordSpec spec;
+  spec.page = ::kvq::kTileTokens;
+  spec.k = sideOf(getK());
+  spec.v = sideOf(getV());
+  return spec;
+}
+
+TileSideAttr TileRecordAttr::getSide(TileSideKind kind) const {
+  return kind == TileSideKind::key ? getK() : getV();
+}
+
+LogicalResult TileHadamardOp::verify() {
+  int64_t dim = getRow().getType().getDim(), order = getOrder();
+  if (order < 1 || (order & (order - 1)) || dim % order)
+    return emitOpError("expects an order that is a power of two and divides the row's ")
+           << dim << " channels, got " << order;
+  return success();
+}
+
+LogicalResult TileQuantizeOp::verify() {
+  if (getSide().getDim() != getRow().getType().getDim())
+    return emitOpError("expects a row of ")
+           << getSide().getDim() << " channels as its side says, got "
+           << getRow().getType().getDim();
+  return success();
+}
+
+void KVQDialect::registerTileOps() {
+  addAttributes<TileSideAttr, TileRecordAttr, TileSideKindAttr, TileClipKindAttr>();
+  addTypes<TileRowType, FragmentType>();
+  addOperations<
+#define GET_OP_LIST
+#include "dialect/KVQTileOps.cpp.inc"
+      >();
+}

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Level 3: tile ops. A kernel is a skeleton (scf loops over splits, pages and tiles, address arithmetic) of these ops;
+// each one is lowered by one pattern per target. Units:
+//
+//   row       one token of one KV head, or one query: `dim` channels, held in fp32
+//   tile      16 tokens of one KV head: K codes, V codes, token parameters (record.md section 1)
+//   fragment  what a work item holds between two ops. Its shape follows from the op that made it; where it lives
+//             (registers, stack, shared memory) is the target's business
+//
+// Ops that return a fragment of the type they were given update it: the operand is consumed and must not be used again.
+// The other fragments live until the op that made them runs again. Addresses point at bytes and are never null.
+#ifndef KVQ_TILE_OPS
+#define KVQ_TILE_OPS
+
+include "dialect/KVQDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+
+//===-- Attributes and types ------------------------------------------------------------------------------------===//
+
+def KVQ_TileSideKind : I32EnumAttr<"TileSideKind", "the key or the value side of a record",
+    [I32EnumAttrCase<"key", 0>, I32EnumAttrCase<"value", 1>]> {
+  let cppNamespace = "::mlir::kvq";
+  let genSpecializedAttr = 0;
+}
+def KVQ_TileSideKindAttr : EnumAttr<KVQ_Dialect, KVQ_TileSideKind, "side">;
+
+def KVQ_TileClipKind : I32EnumAttr<"TileClipKind", "how a clip finds its threshold",
+    [I32EnumAttrCase<"order_statistic", 0>, I32EnumAttrCase<"ratio", 1>, I32EnumAttrCase<"constant", 2>]> {
+  let cppNamespace = "::mlir::kvq";
+  let genSpecializedAttr = 0;
+}
+def KVQ_TileClipKindAttr : EnumAttr<KVQ_Dialect, KVQ_TileClipKind, "tile_clip">;
+
+def KVQ_FragmentKind : I32EnumAttr<"FragmentKind", "what a fragment holds",
+    [I32EnumAttrCase<"codes", 0>, I32EnumAttrCase<"params", 1>, I32EnumAttrCase<"query", 2>,
+     I32EnumAttrCase<"dots", 3>, I32EnumAttrCase<"scores", 4>, I32EnumAttrCase<"probs", 5>,
+     I32EnumAttrCase<"factors", 6>, I32EnumAttrCase<"weights", 7>, I32EnumAttrCase<"softmax", 8>,
+     I32EnumAttrCase<"output", 9>]> {
+  let cppNamespace = "::mlir::kvq";
+  let genSpecializedAttr = 0;
+}
+
+def KVQ_TileSideAttr : AttrDef<KVQ_Dialect, "TileSide"> {
+  let mnemonic = "tile_side";
+  let summary = "how one side of a record is coded: what layout.h needs to place it";
+  let description = [{
+    `group` is in channels (the whole head is `group = dim`); `form` is `"min"`, `"zero"` or `"sym"`; `params` is the
+    element type of the parameters.
+
+    ```mlir
+    #kvq.tile_side<dim = 128, bits = 2, group = 128, form = "min", params = f16>
+    ```
+  }];
+  let parameters = (ins "int64_t":$dim, "int64_t":$bits, "int64_t":$group, StringRefParameter<>:$form,
+                        "::mlir::Type":$params);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
+def KVQ_TileRecordAttr : AttrDef<KVQ_Dialect, "TileRecord"> {
+  let mnemonic = "tile_record";
+  let summary = "the record that a tile belongs to; fixes every byte of a tile";
+  let parameters = (ins "::mlir::kvq::TileSideAttr":$k, "::mlir::kvq::TileSideAttr":$v);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genMnemonicAlias = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The specification that layout.h builds the record from, for a page of one tile.
+    ::kvq::RecordSpec getSpec() const;
+    /// The side named by `kind`.
+    ::mlir::kvq::TileSideAttr getSide(::mlir::kvq::TileSideKind kind) const;
+  }];
+}
+
+def KVQ_TileRowType : TypeDef<KVQ_Dialect, "TileRow"> {
+  let mnemonic = "tile_row";
+  let summary = "one row of `dim` channels, held in fp32";
+  let parameters = (ins "int64_t":$dim);
+  let assemblyFormat = "`<` $dim `>`";
+}
+
+def KVQ_FragmentType : TypeDef<KVQ_Dialect, "Fragment"> {
+  let mnemonic = "fragment";
+  let summary = "what a work item holds between two tile ops";
+  let parameters = (ins EnumParameter<KVQ_FragmentKind>:$kind);
+  let assemblyFormat = "`<` $kind `>`";
+}
+
+class KVQ_Fragment<string kind>
+    : Type<CPred<"::llvm::isa<::mlir::kvq::FragmentType>($_self) && "
+                 "::llvm::cast<::mlir::kvq::FragmentType>($_self).getKind() == "
+                 "::mlir::kvq::FragmentKind::" # kind>,
+           "fragment of " # kind, "::mlir::kvq::FragmentType">,
+      BuildableType<"$_builder.getType<::mlir::kvq::FragmentType>(::mlir::kvq::FragmentKind::" # kind # ")">;
+
+def KVQ_Address : Type<CPred<"::llvm::isa<::mlir::LLVM::LLVMPointerType>($_self)">, "address of bytes">;
+
+class KVQ_TileOp<string mnemonic, list<Trait> traits = []> : Op<KVQ_Dialect, "tile." # mnemonic, traits> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+//===-- Rows ----------------------------------------------------------------------------------------------------===//
+
+def KVQ_TileLoadRowOp : KVQ_TileOp<"load_row"> {
+  let summary = "reads `dim` contiguous elements and widens them to fp32 exactly";
+  let description = [{
+    ```mlir
+    %row = kvq.tile.load_row %address {element = bf16} : (!llvm.ptr) -> !kvq.tile_row<128>
+    ```
+  }];
+  let arguments = (ins KVQ_Address:$address, TypeAttr:$element);
+  let results = (outs KVQ_TileRowType:$row);
+}
+
+def KVQ_TileZeroRowOp : KVQ_TileOp<"zero_row"> {
+  let summary = "a row of zeros";
+  let description = [{
+    ```mlir
+    %row = kvq.tile.zero_row : () -> !kvq.tile_row<128>
+    ```
+  }];
+  let results = (outs KVQ_TileRowType:$row);
+}
+
+def KVQ_TileStoreRowOp : KVQ_TileOp<"store_row"> {
+  let summary = "rounds each channel to `element` (nearest even; a NaN stays a NaN) and writes the row";
+  let description = [{
+    ```mlir
+    kvq.tile.store_row %row, %address {element = bf16} : (!kvq.tile_row<128>, !llvm.ptr) -> ()
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, KVQ_Address:$address, TypeAttr:$element);
+}
+
+def KVQ_TileCenterOp : KVQ_TileOp<"center", [AllTypesMatch<["row", "result"]>]> {
+  let summary = "row - mean, channel by channel in fp32; `mean` is `dim` f32 values";
+  let description = [{
+    ```mlir
+    %c = kvq.tile.center %row, %mean : (!kvq.tile_row<128>, !llvm.ptr) -> !kvq.tile_row<128>
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, KVQ_Address:$mean);
+  let results = (outs KVQ_TileRowType:$result);
+}
+
+def KVQ_TileAddMeanOp : KVQ_TileOp<"add_mean", [AllTypesMatch<["row", "result"]>]> {
+  let summary = "row + factor * mean: undoes a centering in the share `factor` of the probability mass";
+  let description = [{
+    ```mlir
+    %o = kvq.tile.add_mean %row, %mean, %mass : (!kvq.tile_row<128>, !llvm.ptr, f32) -> !kvq.tile_row<128>
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, KVQ_Address:$mean, F32:$factor);
+  let results = (outs KVQ_TileRowType:$result);
+}
+
+def KVQ_TileAddRowOp : KVQ_TileOp<"add_row", [AllTypesMatch<["row", "addend", "result"]>]> {
+  let summary = "row + addend, channel by channel";
+  let description = [{
+    ```mlir
+    %o = kvq.tile.add_row %row, %mean : (!kvq.tile_row<128>, !kvq.tile_row<128>) -> !kvq.tile_row<128>
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, KVQ_TileRowType:$addend);
+  let results = (outs KVQ_TileRowType:$result);
+}
+
+def KVQ_TileDotMeanOp : KVQ_TileOp<"dot_mean"> {
+  let summary = "the inner product of a row with `dim` f32 values, in any order";
+  let description = [{
+    ```mlir
+    %d = kvq.tile.dot_mean %row, %mean : (!kvq.tile_row<128>, !llvm.ptr) -> f32
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, KVQ_Address:$mean);
+  let results = (outs F32:$dot);
+}
+
+def KVQ_TileHadamardOp : KVQ_TileOp<"hadamard", [AllTypesMatch<["row", "result"]>]> {
+  let summary = "rotates each block of `order` channels by the Sylvester matrix";
+  let description = [{
+    Exact: stages of stride 1, 2, 4, ... form (a + b, a - b) in fp32; one multiplication by fp32(1 / sqrt(order)) ends.
+
+    ```mlir
+    %r = kvq.tile.hadamard %row {order = 128 : i64} : (!kvq.tile_row<128>) -> !kvq.tile_row<128>
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, I64Attr:$order);
+  let results = (outs KVQ_TileRowType:$result);
+  let hasVerifier = 1;
+}
+
+def KVQ_TileRotateOp : KVQ_TileOp<"rotate", [AllTypesMatch<["row", "result"]>]> {
+  let summary = "row times a dense matrix of `dim` x `dim` f32 values, row-major";
+  let description = [{
+    x'_j is the sum of x_i R_ij (with `transpose`, R_ji) over ascending i, each product and each sum rounded to fp32, so
+    every target gives the same bits. `any_order` lifts that rule where no code depends on the result.
+
+    ```mlir
+    %r = kvq.tile.rotate %row, %matrix {transpose, any_order}
+      : (!kvq.tile_row<128>, !llvm.ptr) -> !kvq.tile_row<128>
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, KVQ_Address:$matrix, UnitAttr:$transpose, UnitAttr:$any_order);
+  let results = (outs KVQ_TileRowType:$result);
+}
+
+def KVQ_TileRoundRowOp : KVQ_TileOp<"round_row", [AllTypesMatch<["row", "result"]>]> {
+  let summary = "rounds each channel to `element`, nearest even, and widens it again";
+  let description = [{
+    ```mlir
+    %r = kvq.tile.round_row %row {element = bf16} : (!kvq.tile_row<128>) -> !kvq.tile_row<128>
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, TypeAttr:$element);
+  let results = (outs KVQ_TileRowType:$result);
+}
+
+def KVQ_TileSanitizeOp : KVQ_TileOp<"sanitize", [AllTypesMatch<["row", "result"]>]> {
+  let summary = "NaN becomes 0, an infinity the largest finite value of `element` with its sign";
+  let description = [{
+    ```mlir
+    %r = kvq.tile.sanitize %row {element = bf16} : (!kvq.tile_row<128>) -> !kvq.tile_row<128>
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, TypeAttr:$element);
+  let results = (outs KVQ_TileRowType:$result);
+}
+
+def KVQ_TileClipOp : KVQ_TileOp<"clip", [AllTypesMatch<["row", "result"]>]> {
+  let summary = "clamps each scope of `scope` channels";
+  let description = [{
+    `order_statistic`: to [-thr, thr] with thr the element `index` of |x| sorted ascending. `ratio`: to
+    [value * min, value * max], products in fp32. `constant`: to [-value, value].
+
+    ```mlir
+    %r = kvq.tile.clip %row {kind = #kvq.tile_clip<order_statistic>, scope = 128 : i64, index = 122 : i64,
+                             value = 0.96 : f64} : (!kvq.tile_row<128>) -> !kvq.tile_row<128>
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, KVQ_TileClipKindAttr:$kind, I64Attr:$scope, I64Attr:$index,
+                       F64Attr:$value);
+  let results = (outs KVQ_TileRowType:$result);
+}
+
+//===-- Append --------------------------------------------------------------------------------------------------===//
+
+def KVQ_TileQuantizeOp : KVQ_TileOp<"quantize"> {
+  let summary = "codes and parameters of one row, by the writer's rule of record.md section 4";
+  let description = [{
+    `half_even` rounds ties to even, else up; `exact` makes codes from the fp32 parameters, else from the stored ones.
+
+    ```mlir
+    %codes, %params = kvq.tile.quantize %row {side = #kvq.tile_side<...>}
+      : (!kvq.tile_row<128>) -> (!kvq.fragment<codes>, !kvq.fragment<params>)
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, KVQ_TileSideAttr:$side, UnitAttr:$half_even, UnitAttr:$exact);
+  let results = (outs KVQ_Fragment<"codes">:$codes, KVQ_Fragment<"params">:$params);
+  let hasVerifier = 1;
+}
+
+def KVQ_TileStoreCodesOp : KVQ_TileOp<"store_codes"> {
+  let summary = "packs the codes of token `token` (0..15) into its bytes of a tile; writes no byte of another token";
+  let description = [{
+    ```mlir
+    kvq.tile.store_codes %codes, %tile, %token {record = #record, side = #kvq.side<key>}
+      : (!kvq.fragment<codes>, !llvm.ptr, i64) -> ()
+    ```
+  }];
+  let arguments = (ins KVQ_Fragment<"codes">:$codes, KVQ_Address:$tile, I64:$token, KVQ_TileRecordAttr:$record,
+                       KVQ_TileSideKindAttr:$side);
+}
+
+def KVQ_TileStoreParamsOp : KVQ_TileOp<"store_params"> {
+  let summary = "stores the parameters of token `token` (0..15), one store per element";
+  let description = [{
+    ```mlir
+    kvq.tile.store_params %params, %tile, %token {record = #record, side = #kvq.side<key>}
+      : (!kvq.fragment<params>, !llvm.ptr, i64) -> ()
+    ```
+  }];
+  let arguments = (ins KVQ_Fragment<"params">:$params, KVQ_Address:$tile, I64:$token, KVQ_TileRecordAttr:$record,
+                       KVQ_TileSideKindAttr:$side);
+}
+
+//===-- Decode: queries -----------------------------------------------------------------------------------------===//
+
+def KVQ_TileStoreQueryOp : KVQ_TileOp<"store_query"> {
+  let summary = "writes query `index` of `queries` to the query workspace, in the order the target's dot reads it";
+  let description = [{
+    `row` is the query in the basis of the key, times the softmax scale. `shift` is added to the log-sum-exp at the end
+    (what centering K took from every logit). The sums of the query over each channel group are stored with it.
+
+    ```mlir
+    kvq.tile.store_query %row, %shift, %workspace, %index {record = #record, queries = 4 : i64}
+      : (!kvq.tile_row<128>, f32, !llvm.ptr, i64) -> ()
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, F32:$shift, KVQ_Address:$workspace, I64:$index,
+                       KVQ_TileRecordAttr:$record, I64Attr:$queries);
+}
+
+def KVQ_TileScaleRowOp : KVQ_TileOp<"scale_row", [AllTypesMatch<["row", "result"]>]> {
+  let summary = "row times a scalar";
+  let description = [{
+    ```mlir
+    %r = kvq.tile.scale_row %row, %scale : (!kvq.tile_row<128>, f32) -> !kvq.tile_row<128>
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, F32:$factor);
+  let results = (outs KVQ_TileRowType:$result);
+}
+
+def KVQ_TileLoadQueryOp : KVQ_TileOp<"load_query"> {
+  let summary = "the queries of one KV head, from the query workspace";
+  let description = [{
+    ```mlir
+    %q = kvq.tile.load_query %workspace : (!llvm.ptr) -> !kvq.fragment<query>
+    ```
+  }];
+  let arguments = (ins KVQ_Address:$workspace);
+  let results = (outs KVQ_Fragment<"query">:$query);
+}
+
+//===-- Decode: one tile ----------------------------------------------------------------------------------------===//
+
+def KVQ_TileLoadParamsOp : KVQ_TileOp<"load_params"> {
+  let summary = "(scale, offset) per token and channel group of a tile: value = scale * code + offset";
+  let description = [{
+    Both are selected to 0 for tokens at and past `valid`, before any arithmetic: stale bytes may be NaN. offset is the
+    zero of the min form, -zero * scale of the zero form, -mid * scale of the sym form.
+
+    ```mlir
+    %p = kvq.tile.load_params %tile, %valid {record = #record, side = #kvq.side<key>}
+      : (!llvm.ptr, i64) -> !kvq.fragment<params>
+    ```
+  }];
+  let arguments = (ins KVQ_Address:$tile, I64:$valid, KVQ_TileRecordAttr:$record, KVQ_TileSideKindAttr:$side);
+  let results = (outs KVQ_Fragment<"params">:$params);
+}
+
+def KVQ_TileDotOp : KVQ_TileOp<"dot"> {
+  let summary = "sum of query * code over each channel group, for all queries and the 16 tokens of a tile";
+  let description = [{
+    The inner loop of scores: raw codes only. Tokens past the end give numbers without meaning, never a trap.
+
+    ```mlir
+    %d = kvq.tile.dot %tile, %query {record = #record, queries = 4 : i64}
+      : (!llvm.ptr, !kvq.fragment<query>) -> !kvq.fragment<dots>
+    ```
+  }];
+  let arguments = (ins KVQ_Address:$tile, KVQ_Fragment<"query">:$query, KVQ_TileRecordAttr:$record, I64Attr:$queries);
+  let results = (outs KVQ_Fragment<"dots">:$dots);
+}
+
+def KVQ_TileScoreOp : KVQ_TileOp<"score"> {
+  let summary = "score = sum over groups of scale * dot + offset * (sum of the query); -inf at and past `valid`";
+  let description = [{
+    ```mlir
+    %s = kvq.tile.score %dots, %params, %query, %valid {record = #record, queries = 4 : i64}
+      : (!kvq.fragment<dots>, !kvq.fragment<params>, !kvq.fragment<query>, i64) -> !kvq.fragment<scores>
+    ```
+  }];
+  let arguments = (ins KVQ_Fragment<"dots">:$dots, KVQ_Fragment<"params">:$params, KVQ_Fragment<"query">:$query,
+                       I64:$valid, KVQ_TileRecordAttr:$record, I64Attr:$queries);
+  let results = (outs KVQ_Fragment<"scores">:$scores);
+}
+
+def KVQ_TileInitSoftmaxOp : KVQ_TileOp<"init_softmax"> {
+  let summary = "running maximum -inf and sum 0 per query";
+  let description = [{
+    ```mlir
+    %s = kvq.tile.init_softmax {queries = 4 : i64} : () -> !kvq.fragment<softmax>
+    ```
+  }];
+  let arguments = (ins I64Attr:$queries);
+  let results = (outs KVQ_Fragment<"softmax">:$state);
+}
+
+def KVQ_TileSoftmaxOp : KVQ_TileOp<"softmax"> {
+  let summary = "one step of the online softmax over the 16 scores of each query";
+  let description = [{
+    Raises the running maximum m to the tile's, gives p = exp(score - m) (exactly 0 for a masked token), multiplies the
+    sum by factor = exp(m_old - m) and adds p. `factors` holds the factor of each query: 1 where m did not grow.
+
+    ```mlir
+    %t, %probs, %factors = kvq.tile.softmax %state, %scores {queries = 4 : i64}
+      : (!kvq.fragment<softmax>, !kvq.fragment<scores>)
+      -> (!kvq.fragment<softmax>, !kvq.fragment<probs>, !kvq.fragment<factors>)
+    ```
+  }];
+  let arguments = (ins KVQ_Fragment<"softmax">:$state, KVQ_Fragment<"scores">:$scores, I64Attr:$queries);
+  let results = (outs KVQ_Fragment<"softmax">:$next, KVQ_Fragment<"probs">:$probs, KVQ_Fragment<"factors">:$factors);
+}
+
+def KVQ_TileInitOutputOp : KVQ_TileOp<"init_output"> {
+  let summary = "output accumulators of all queries, zero";
+  let description = [{
+    ```mlir
+    %o = kvq.tile.init_output {record = #record, queries = 4 : i64} : () -> !kvq.fragment<output>
+    ```
+  }];
+  let arguments = (ins KVQ_TileRecordAttr:$record, I64Attr:$queries);
+  let results = (outs KVQ_Fragment<"output">:$output);
+}
+
+def KVQ_TileRescaleOp : KVQ_TileOp<"rescale"> {
+  let summary = "multiplies the accumulators of each query whose factor is not 1";
+  let description = [{
+    ```mlir
+    %p = kvq.tile.rescale %o, %factors {record = #record, queries = 4 : i64}
+      : (!kvq.fragment<output>, !kvq.fragment<factors>) -> !kvq.fragment<output>
+    ```
+  }];
+  let arguments = (ins KVQ_Fragment<"output">:$output, KVQ_Fragment<"factors">:$factors, KVQ_TileRecordAttr:$record,
+                       I64Attr:$queries);
+  let results = (outs KVQ_Fragment<"output">:$next);
+}
+
+def KVQ_TileWeighOp : KVQ_TileOp<"weigh"> {
+  let summary = "p * scale per token and channel group of V, in the order the target's accumulate reads it";
+  let description = [{
+    ```mlir
+    %w = kvq.tile.weigh %probs, %params {record = #record, queries = 4 : i64}
+      : (!kvq.fragment<probs>, !kvq.fragment<params>) -> !kvq.fragment<weights>
+    ```
+  }];
+  let arguments = (ins KVQ_Fragment<"probs">:$probs, KVQ_Fragment<"params">:$params, KVQ_TileRecordAttr:$record,
+                       I64Attr:$queries);
+  let results = (outs KVQ_Fragment<"weights">:$weights);
+}
+
+def KVQ_TileAddOffsetsOp : KVQ_TileOp<"add_offsets"> {
+  let summary = "adds the sum of p * offset over the tile's tokens: one scalar per query and channel group";
+  let description = [{
+    ```mlir
+    %p = kvq.tile.add_offsets %o, %probs, %params {record = #record, queries = 4 : i64}
+      : (!kvq.fragment<output>, !kvq.fragment<probs>, !kvq.fragment<params>) -> !kvq.fragment<output>
+    ```
+  }];
+  let arguments = (ins KVQ_Fragment<"output">:$output, KVQ_Fragment<"probs">:$probs, KVQ_Fragment<"params">:$params,
+                       KVQ_TileRecordAttr:$record, I64Attr:$queries);
+  let results = (outs KVQ_Fragment<"output">:$next);
+}
+
+def KVQ_TileAccumulateOp : KVQ_TileOp<"accumulate"> {
+  let summary = "adds the sum of weight * code over the tile's tokens to every channel and query";
+  let description = [{
+    The inner loop of outputs: raw codes only; a weight of a token past the end is exactly 0.
+
+    ```mlir
+    %p = kvq.tile.accumulate %o, %tile, %weights {record = #record, queries = 4 : i64}
+      : (!kvq.fragment<output>, !llvm.ptr, !kvq.fragment<weights>) -> !kvq.fragment<output>
+    ```
+  }];
+  let arguments = (ins KVQ_Fragment<"output">:$output, KVQ_Address:$tile, KVQ_Fragment<"weights">:$weights,
+                       KVQ_TileRecordAttr:$record, I64Attr:$queries);
+  let results = (outs KVQ_Fragment<"output">:$next);
+}
+
+def KVQ_TileFlushOp : KVQ_TileOp<"flush"> {
+  let summary = "writes the partial result of a split: unnormalised outputs, maximum and sum per query";
+  let description = [{
+    `partial` receives queries x dim outputs, then the maxima, then the sums, in f32.
+
+    ```mlir
+    kvq.tile.flush %o, %state, %partial {record = #record, queries = 4 : i64}
+      : (!kvq.fragment<output>, !kvq.fragment<softmax>, !llvm.ptr) -> ()
+    ```
+  }];
+  let arguments = (ins KVQ_Fragment<"output">:$output, KVQ_Fragment<"softmax">:$state, KVQ_Address:$partial,
+                       KVQ_TileRecordAttr:$record, I64Attr:$queries);
+}
+
+//===-- Merge ---------------------------------------------------------------------------------------------------===//
+
+def KVQ_TileCombineOp : KVQ_TileOp<"combine"> {
+  let summary = "the output row of query `index` from the partial results of `splits` splits, in ascending order";
+  let description = [{
+    Partials lie `stride` bytes apart. `lse` is the natural log-sum-exp and `mass` the sum of p over the denominator: 1,
+    or 0 (with lse -inf and a row of zeros) when there is no split.
+
+    ```mlir
+    %row, %lse, %mass = kvq.tile.combine %partials, %splits, %index {stride = 1152 : i64, queries = 4 : i64}
+      : (!llvm.ptr, i64, i64) -> (!kvq.tile_row<64>, f32, f32)
+    ```
+  }];
+  let arguments = (ins KVQ_Address:$partials, I64:$splits, I64:$index, I64Attr:$stride, I64Attr:$queries);
+  let results = (outs KVQ_TileRowType:$row, F32:$lse, F32:$mass);
+}
+
+def KVQ_TileQueryShiftOp : KVQ_TileOp<"query_shift"> {
+  let summary = "the shift that store_query kept for query `index`";
+  let description = [{
+    ```mlir
+    %s = kvq.tile.query_shift %workspace, %index {record = #record, queries = 4 : i64} : (!llvm.ptr, i64) -> f32
+    ```
+  }];
+  let arguments = (ins KVQ_Address:$workspace, I64:$index, KVQ_TileRecordAttr:$record, I64Attr:$queries);
+  let results = (outs F32:$shift);
+}
+
+#endif // KVQ_TILE_OPS
