@@ -46,7 +46,7 @@ configure() {
   shift
   log="$(mktemp)"
   if ! cmake --preset "$preset" "$@" >"$log" 2>&1; then
-    tail -n 30 "$log" >&2
+    { sed -n '/^CMake Error/,$p' "$log" | head -n 30; } >&2
     rm -f "$log"
     die "cmake --preset $preset failed"
   fi
