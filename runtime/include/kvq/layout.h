@@ -2,9 +2,9 @@
 //
 // The record: bytes of one quantized page of one KV head.
 //
-//   record = block, block, ...                          page of P tokens, P a multiple of the block
-//   block  = channel parameters (often none), tiles     16 tokens, or the token group of channel
-//   parameters tile   = K codes | V codes | token parameters       always 16 tokens
+//   record = block, block, ...                        page of P tokens, P a multiple of the block
+//   block  = channel parameters (often none), tiles   16 tokens, or the token group of the
+//   parameters tile   = K codes | V codes | token parameters     always 16 tokens
 //
 // This header is the only place that knows where a code or a parameter lies. The verifier, the
 // generator, the oracle, the loader and the converters all walk the fields built here. A field is a
@@ -98,8 +98,7 @@ namespace layout_detail {
 
 inline int64_t roundUp(int64_t x, int64_t m) { return (x + m - 1) / m * m; }
 
-/// `n` as a sum of powers of two: `widest` as often as it fits, then each smaller power at most
-/// once.
+/// `n` as a sum of powers of two: `widest` as often as it fits, then each smaller at most once.
 inline std::vector<int> cuts(int n, int widest) {
   std::vector<int> out(n / widest, widest);
   for (int w = 8; w; w /= 2)
