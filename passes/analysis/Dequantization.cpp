@@ -2,14 +2,14 @@
 
 #include "passes/analysis/Dequantization.h"
 
-namespace mlir::kvq {
+namespace mlir::kvq::folding {
 
 namespace {
 
-using Kind = FoldFactor::Kind;
+using Kind = Factor::Kind;
 
-FoldFactor makeFactor(Kind kind, const char *name, FoldAxes axes) {
-  FoldFactor factor;
+Factor makeFactor(Kind kind, const char *name, Axes axes) {
+  Factor factor;
   factor.kind = kind;
   factor.name = name;
   factor.axes = axes;
@@ -17,16 +17,16 @@ FoldFactor makeFactor(Kind kind, const char *name, FoldAxes axes) {
 }
 
 /// Axes of the parameters: one set per token and group, or one per channel and block of tokens.
-FoldAxes parameterAxes(const ::kvq::RecordSide &record) {
+Axes parameterAxes(const ::kvq::RecordSide &record) {
   if (record.axis == ::kvq::ParameterAxis::channel)
     return axisChannel | axisTile;
   bool grouped = record.group && record.group != record.dim;
   return grouped ? axisToken | axisGroup : axisToken;
 }
 
-void addForm(std::vector<FoldFactor> &factors, const ::kvq::RecordSide &record, bool centredCodes) {
-  FoldAxes axes = parameterAxes(record);
-  FoldFactor mid = makeFactor(Kind::offset, "mid", 0);
+void addForm(std::vector<Factor> &factors, const ::kvq::RecordSide &record, bool centredCodes) {
+  Axes axes = parameterAxes(record);
+  Factor mid = makeFactor(Kind::offset, "mid", 0);
   switch (record.form) {
   case ::kvq::ParameterForm::min:
   case ::kvq::ParameterForm::zero:
@@ -58,9 +58,9 @@ void addForm(std::vector<FoldFactor> &factors, const ::kvq::RecordSide &record, 
 }
 
 /// The inverse of x -> x F: a Hadamard transform is its own, a dense one is transposed.
-FoldFactor inverseOf(const ::kvq::RotationFactor &forward,
-                     const std::vector<::kvq::Constant> &constants) {
-  FoldFactor factor = makeFactor(Kind::rotation, "", 0);
+Factor inverseOf(const ::kvq::RotationFactor &forward,
+                 const std::vector<::kvq::Constant> &constants) {
+  Factor factor = makeFactor(Kind::rotation, "", 0);
   factor.block = forward.order;
   factor.transposed = !forward.inverse;
   switch (forward.kind) {
@@ -80,7 +80,7 @@ FoldFactor inverseOf(const ::kvq::RotationFactor &forward,
   return factor;
 }
 
-void addInverse(std::vector<FoldFactor> &factors, const ::kvq::Step &step,
+void addInverse(std::vector<Factor> &factors, const ::kvq::Step &step,
                 const std::vector<::kvq::Constant> &constants) {
   if (step.kind == ::kvq::Step::Kind::center)
     factors.push_back(makeFactor(Kind::offset, constants[step.constant].name.c_str(), axisChannel));
@@ -91,10 +91,10 @@ void addInverse(std::vector<FoldFactor> &factors, const ::kvq::Step &step,
 
 } // namespace
 
-FoldComposition dequantization(const ::kvq::SideMethod &side,
-                               const std::vector<::kvq::Constant> &constants, int block,
-                               bool centredCodes) {
-  FoldComposition composition;
+Composition dequantization(const ::kvq::SideMethod &side,
+                           const std::vector<::kvq::Constant> &constants, int block,
+                           bool centredCodes) {
+  Composition composition;
   composition.dim = side.record.dim;
   composition.group = side.record.group == side.record.dim ? 0 : side.record.group;
   composition.tile = block;
@@ -104,4 +104,4 @@ FoldComposition dequantization(const ::kvq::SideMethod &side,
   return composition;
 }
 
-} // namespace mlir::kvq
+} // namespace mlir::kvq::folding

@@ -6,7 +6,7 @@
 #include "passes/analysis/Folding.h"
 #include "runtime/format/method.h"
 
-namespace mlir::kvq {
+namespace mlir::kvq::folding {
 
 /// The composition that undoes `side`, from the code outward: the parameter form, the outer scale,
 /// then the steps of the pipeline in reverse (clip has no inverse and adds nothing). `block` is the
@@ -17,8 +17,8 @@ namespace mlir::kvq {
 /// mid, so that rounded integer weights carry the deviation only and exact weights the middle of
 /// the group: a rounding error of the weights then averages out instead of moving the result toward
 /// the group's minimum.
-FoldComposition dequantization(const ::kvq::SideMethod &side,
-                               const std::vector<::kvq::Constant> &constants, int block,
-                               bool centredCodes = false);
+Composition dequantization(const ::kvq::SideMethod &side,
+                           const std::vector<::kvq::Constant> &constants, int block,
+                           bool centredCodes = false);
 
-} // namespace mlir::kvq
+} // namespace mlir::kvq::folding

@@ -6,14 +6,14 @@
 
 #include <algorithm>
 
-namespace mlir::kvq {
+namespace mlir::kvq::folding {
 
-using Kind = FoldFactor::Kind;
+using Kind = Factor::Kind;
 
 namespace {
 
 /// Token tells tiles apart, and channel tells groups apart: the axes without what they imply.
-FoldAxes reduced(FoldAxes axes) {
+Axes reduced(Axes axes) {
   if (axes & axisToken)
     axes &= ~axisTile;
   if (axes & axisChannel)
@@ -24,51 +24,51 @@ FoldAxes reduced(FoldAxes axes) {
 /// The list of a term in which a factor with this place stands.
 enum class Bucket : uint8_t { fixed, tile, token, payload, none };
 
-Bucket bucketOf(FoldPlace place) {
+Bucket bucketOf(Place place) {
   switch (place) {
-  case FoldPlace::query:
-  case FoldPlace::output:
+  case Place::query:
+  case Place::output:
     return Bucket::fixed;
-  case FoldPlace::query_per_tile:
-  case FoldPlace::accumulator_per_tile:
+  case Place::query_per_tile:
+  case Place::accumulator_per_tile:
     return Bucket::tile;
-  case FoldPlace::score:
-  case FoldPlace::score_per_group:
-  case FoldPlace::probability:
-  case FoldPlace::probability_per_group:
+  case Place::score:
+  case Place::score_per_group:
+  case Place::probability:
+  case Place::probability_per_group:
     return Bucket::token;
-  case FoldPlace::elementwise:
+  case Place::elementwise:
     return Bucket::payload;
   default:
     return Bucket::none;
   }
 }
 
-int groupsOf(const FoldComposition &composition) {
+int groupsOf(const Composition &composition) {
   return composition.group ? composition.dim / composition.group : 1;
 }
 
-int blockOf(const FoldComposition &composition, const FoldFactor &factor) {
+int blockOf(const Composition &composition, const Factor &factor) {
   return factor.block ? factor.block : composition.dim;
 }
 
 /// A rotation commutes with a scale per group when it mixes channels of one group only.
-bool withinGroups(const FoldComposition &composition, const FoldFactor &rotation) {
+bool withinGroups(const Composition &composition, const Factor &rotation) {
   return !composition.group || composition.group % blockOf(composition, rotation) == 0;
 }
 
 /// The walk from the outside in. Its state is what already stands outside of the factor at hand.
 class Walk {
 public:
-  Walk(const FoldComposition &composition, FoldSide side, const ScoreRules &rules)
+  Walk(const Composition &composition, Side side, const ScoreRules &rules)
       : composition(composition), side(side), rules(rules) {}
 
-  std::vector<FoldPlace> run() {
-    std::vector<FoldPlace> places(composition.factors.size(), FoldPlace::elementwise);
+  std::vector<Place> run() {
+    std::vector<Place> places(composition.factors.size(), Place::elementwise);
     for (int i = static_cast<int>(places.size()) - 1; i >= 0; --i) {
       places[i] = place(i);
       // What lies inside of an element-wise factor is needed element by element.
-      if (places[i] == FoldPlace::elementwise)
+      if (places[i] == Place::elementwise)
         break;
       enter(composition.factors[i], places[i]);
     }
@@ -76,33 +76,31 @@ public:
   }
 
 private:
-  const FoldComposition &composition;
-  FoldSide side;
+  const Composition &composition;
+  Side side;
   ScoreRules rules;
   bool tokenFactors = false;   ///< a token factor stands outside
   bool groupedTokens = false;  ///< ... that varies over the groups
   bool tileOperations = false; ///< an operation per tile stands outside
   bool tileRotation = false;   ///< ... that is a rotation
 
-  bool key() const { return side == FoldSide::key; }
-  FoldPlace fixedPlace() const { return key() ? FoldPlace::query : FoldPlace::output; }
-  FoldPlace tilePlace() const {
-    return key() ? FoldPlace::query_per_tile : FoldPlace::accumulator_per_tile;
-  }
-  FoldPlace tokenPlace(bool perGroup) const {
+  bool key() const { return side == Side::key; }
+  Place fixedPlace() const { return key() ? Place::query : Place::output; }
+  Place tilePlace() const { return key() ? Place::query_per_tile : Place::accumulator_per_tile; }
+  Place tokenPlace(bool perGroup) const {
     if (key())
-      return perGroup ? FoldPlace::score_per_group : FoldPlace::score;
-    return perGroup ? FoldPlace::probability_per_group : FoldPlace::probability;
+      return perGroup ? Place::score_per_group : Place::score;
+    return perGroup ? Place::probability_per_group : Place::probability;
   }
 
-  FoldPlace place(int index) const {
-    const FoldFactor &factor = composition.factors[index];
-    FoldAxes axes = reduced(factor.axes);
+  Place place(int index) const {
+    const Factor &factor = composition.factors[index];
+    Axes axes = reduced(factor.axes);
     if ((axes & axisToken) && (axes & axisChannel))
-      return FoldPlace::elementwise;
+      return Place::elementwise;
     switch (factor.kind) {
     case Kind::map:
-      return FoldPlace::elementwise;
+      return Place::elementwise;
     case Kind::scale:
       return placeScale(index, axes);
     case Kind::rotation:
@@ -110,10 +108,10 @@ private:
     case Kind::offset:
       return placeOffset(index, axes);
     }
-    return FoldPlace::elementwise;
+    return Place::elementwise;
   }
 
-  FoldPlace placeScale(int index, FoldAxes axes) const {
+  Place placeScale(int index, Axes axes) const {
     if (axes & axisToken)
       return tokenPlace(axes & axisGroup);
     if (axes == axisTile)
@@ -131,31 +129,29 @@ private:
   /// every rotation inside that crosses groups.
   bool tileIsCheaper(int index) const {
     for (int i = 0; i < index; ++i) {
-      const FoldFactor &inner = composition.factors[i];
+      const Factor &inner = composition.factors[i];
       if (inner.kind == Kind::rotation && !withinGroups(composition, inner))
         return true;
     }
     return composition.dim <= groupsOf(composition) * composition.tile;
   }
 
-  FoldPlace placeRotation(const FoldFactor &factor, FoldAxes axes) const {
+  Place placeRotation(const Factor &factor, Axes axes) const {
     if (groupedTokens && !withinGroups(composition, factor))
-      return FoldPlace::elementwise;
+      return Place::elementwise;
     return (axes & axisTile) || tileOperations ? tilePlace() : fixedPlace();
   }
 
-  FoldPlace placeOffset(int index, FoldAxes axes) const {
+  Place placeOffset(int index, Axes axes) const {
     if (axes & axisToken)
-      return FoldPlace::bias_per_token;
+      return Place::bias_per_token;
     if (sharesFactorsOfCode(index))
-      return FoldPlace::bias_start;
+      return Place::accumulator;
     if ((axes & axisTile) || tileOperations)
-      return FoldPlace::bias_per_tile;
-    if (!key())
-      return FoldPlace::bias_output;
-    if (tokenFactors || !rules.shiftInvariant)
-      return FoldPlace::bias_per_query;
-    return rules.exportsLogSumExp ? FoldPlace::log_sum_exp : FoldPlace::dropped;
+      return Place::bias_per_tile;
+    if (!key() || tokenFactors || !rules.shiftInvariant)
+      return Place::bias_constant;
+    return rules.exportsLogSumExp ? Place::log_sum_exp : Place::dropped;
   }
 
   /// The offset stands innermost under token factors: adding it before they multiply saves an
@@ -163,16 +159,16 @@ private:
   bool sharesFactorsOfCode(int index) const {
     const auto &factors = composition.factors;
     return tokenFactors && !factors[index].exact &&
-           std::all_of(factors.begin(), factors.begin() + index, [](const FoldFactor &inner) {
+           std::all_of(factors.begin(), factors.begin() + index, [](const Factor &inner) {
              return inner.kind == Kind::map || inner.kind == Kind::offset;
            });
   }
 
-  void enter(const FoldFactor &factor, FoldPlace place) {
+  void enter(const Factor &factor, Place place) {
     switch (bucketOf(place)) {
     case Bucket::token:
       tokenFactors = true;
-      groupedTokens |= (foldPlaceAxes(place) & axisGroup) != 0;
+      groupedTokens |= (placeAxes(place) & axisGroup) != 0;
       break;
     case Bucket::tile:
       tileOperations = true;
@@ -185,10 +181,10 @@ private:
 };
 
 /// Appends an operation, or cancels it against its inverse right outside of it.
-void addFixed(const FoldComposition &composition, std::vector<int> &fixed, int index) {
-  const FoldFactor &factor = composition.factors[index];
+void addFixed(const Composition &composition, std::vector<int> &fixed, int index) {
+  const Factor &factor = composition.factors[index];
   if (factor.kind == Kind::rotation && !fixed.empty()) {
-    const FoldFactor &outer = composition.factors[fixed.back()];
+    const Factor &outer = composition.factors[fixed.back()];
     if (outer.kind == Kind::rotation && outer.name == factor.name &&
         outer.transposed != factor.transposed) {
       fixed.pop_back();
@@ -199,13 +195,13 @@ void addFixed(const FoldComposition &composition, std::vector<int> &fixed, int i
 }
 
 /// The walk collects from the outside in; a term lists from the inside out.
-FoldTerm innermostFirst(FoldTerm term) {
+Term innermostFirst(Term term) {
   for (std::vector<int> *list : {&term.payload, &term.token, &term.tile, &term.fixed})
     std::reverse(list->begin(), list->end());
   return term;
 }
 
-int64_t operations(const FoldComposition &composition, const FoldFactor &factor) {
+int64_t operations(const Composition &composition, const Factor &factor) {
   if (factor.kind != Kind::rotation)
     return factor.axes & (axisChannel | axisGroup) ? composition.dim : 1;
   int block = blockOf(composition, factor), steps = block;
@@ -217,10 +213,10 @@ int64_t operations(const FoldComposition &composition, const FoldFactor &factor)
 
 /// The cost of a factor that stands in `term` as a multiplier; constant terms cost nothing at run
 /// time.
-FoldCost multiplierCost(const FoldPlan &plan, int index) {
-  const FoldComposition &composition = plan.composition;
-  const FoldFactor &factor = composition.factors[index];
-  FoldCost cost;
+Cost multiplierCost(const Plan &plan, int index) {
+  const Composition &composition = plan.composition;
+  const Factor &factor = composition.factors[index];
+  Cost cost;
   switch (bucketOf(plan.places[index])) {
   case Bucket::fixed:
     cost.perQuery = operations(composition, factor);
@@ -229,7 +225,7 @@ FoldCost multiplierCost(const FoldPlan &plan, int index) {
     cost.perTile = std::max<int64_t>(operations(composition, factor), composition.dim);
     break;
   case Bucket::token:
-    cost.perToken = foldPlaceAxes(plan.places[index]) & axisGroup ? groupsOf(composition) : 1;
+    cost.perToken = placeAxes(plan.places[index]) & axisGroup ? groupsOf(composition) : 1;
     break;
   case Bucket::payload:
     cost.perToken =
@@ -242,29 +238,29 @@ FoldCost multiplierCost(const FoldPlan &plan, int index) {
 }
 
 /// The cost of an offset with the term that it is the payload of.
-FoldCost offsetCost(const FoldPlan &plan, const FoldTerm &term) {
-  const FoldComposition &composition = plan.composition;
-  FoldAxes axes = reduced(composition.factors[term.offset].axes);
-  FoldPlace place = plan.places[term.offset];
+Cost offsetCost(const Plan &plan, const Term &term) {
+  const Composition &composition = plan.composition;
+  Axes axes = reduced(composition.factors[term.offset].axes);
+  Place place = plan.places[term.offset];
   bool grouped = axes & axisGroup;
   for (int index : term.token)
-    grouped |= (foldPlaceAxes(plan.places[index]) & axisGroup) != 0;
-  FoldCost cost;
-  if (place == FoldPlace::dropped)
+    grouped |= (placeAxes(plan.places[index]) & axisGroup) != 0;
+  Cost cost;
+  if (place == Place::dropped)
     return cost;
   // The sum over the channels (K), or the spread over the channels (V).
   (term.tile.empty() && !(axes & axisTile) ? cost.perQuery : cost.perTile) += composition.dim;
   // The starting value rides on the factors of the code; in V its weights have a sum of their own.
-  bool rides = place == FoldPlace::bias_start && plan.side == FoldSide::key;
+  bool rides = place == Place::accumulator && plan.side == Side::key;
   if ((axes & axisToken) || (!term.token.empty() && !rides) ||
-      (plan.side == FoldSide::value && !term.constant))
+      (plan.side == Side::value && !term.constant))
     cost.perToken += grouped ? groupsOf(composition) : 1;
   return cost;
 }
 
-void countCosts(FoldPlan &plan) {
+void countCosts(Plan &plan) {
   plan.costs.assign(plan.places.size(), {});
-  for (const FoldTerm &term : foldTerms(plan)) {
+  for (const Term &term : termsOf(plan)) {
     if (term.offset >= 0)
       plan.costs[term.offset] = offsetCost(plan, term);
     if (term.constant)
@@ -273,15 +269,15 @@ void countCosts(FoldPlan &plan) {
       for (int index : *list)
         plan.costs[index] = multiplierCost(plan, index);
   }
-  for (const FoldCost &cost : plan.costs) {
+  for (const Cost &cost : plan.costs) {
     plan.total.perToken += cost.perToken;
     plan.total.perTile += cost.perTile;
     plan.total.perQuery += cost.perQuery;
   }
 }
 
-FoldPlan makePlan(const FoldComposition &composition, FoldSide side, const ScoreRules &rules) {
-  FoldPlan plan;
+Plan makePlan(const Composition &composition, Side side, const ScoreRules &rules) {
+  Plan plan;
   plan.side = side;
   plan.composition = composition;
   plan.places = Walk(composition, side, rules).run();
@@ -291,9 +287,9 @@ FoldPlan makePlan(const FoldComposition &composition, FoldSide side, const Score
 
 } // namespace
 
-std::string foldAxesText(FoldAxes axes) {
+std::string axesText(Axes axes) {
   std::string text;
-  const std::pair<FoldAxis, char> letters[] = {
+  const std::pair<Axis, char> letters[] = {
       {axisToken, 't'}, {axisChannel, 'd'}, {axisGroup, 'g'}, {axisTile, 'T'}};
   for (auto [axis, letter] : letters)
     if (axes & axis)
@@ -301,7 +297,7 @@ std::string foldAxesText(FoldAxes axes) {
   return text.empty() ? "constant" : text;
 }
 
-std::string verifyComposition(const FoldComposition &composition) {
+std::string verifyComposition(const Composition &composition) {
   if (composition.dim < 1)
     return "a row needs at least one channel, got " + std::to_string(composition.dim);
   if (composition.tile < 1)
@@ -309,12 +305,12 @@ std::string verifyComposition(const FoldComposition &composition) {
   if (composition.group < 0 || (composition.group && composition.dim % composition.group))
     return "expected a group that divides " + std::to_string(composition.dim) + " channels, got " +
            std::to_string(composition.group);
-  for (const FoldFactor &factor : composition.factors) {
+  for (const Factor &factor : composition.factors) {
     if (factor.kind != Kind::rotation)
       continue;
     if (factor.axes & ~axisTile)
       return "rotation '" + factor.name + "' may vary per tile only, got axes " +
-             foldAxesText(factor.axes);
+             axesText(factor.axes);
     if (factor.block < 0 || (factor.block && composition.dim % factor.block))
       return "rotation '" + factor.name + "' expects a block that divides " +
              std::to_string(composition.dim) + " channels, got " + std::to_string(factor.block);
@@ -322,57 +318,46 @@ std::string verifyComposition(const FoldComposition &composition) {
   return "";
 }
 
-const char *foldPlaceName(FoldPlace place) {
-  static const char *const names[kFoldPlaces] = {"query",
-                                                 "query_per_tile",
-                                                 "score",
-                                                 "score_per_group",
-                                                 "probability",
-                                                 "probability_per_group",
-                                                 "accumulator_per_tile",
-                                                 "output",
-                                                 "bias_start",
-                                                 "bias_per_token",
-                                                 "bias_per_tile",
-                                                 "bias_per_query",
-                                                 "bias_output",
-                                                 "dropped",
-                                                 "log_sum_exp",
-                                                 "elementwise"};
+const char *placeName(Place place) {
+  static const char *const names[kPlaces] = {
+      "query",           "query_per_tile",       "score",
+      "score_per_group", "bias_per_token",       "bias_per_tile",
+      "bias_constant",   "probability",          "probability_per_group",
+      "accumulator",     "accumulator_per_tile", "output",
+      "dropped",         "log_sum_exp",          "elementwise"};
   return names[static_cast<int>(place)];
 }
 
-FoldAxes foldPlaceAxes(FoldPlace place) {
+Axes placeAxes(Place place) {
   switch (place) {
-  case FoldPlace::query:
-  case FoldPlace::output:
-  case FoldPlace::bias_per_query:
-  case FoldPlace::bias_output:
-  case FoldPlace::dropped:
-  case FoldPlace::log_sum_exp:
+  case Place::query:
+  case Place::output:
+  case Place::bias_constant:
+  case Place::dropped:
+  case Place::log_sum_exp:
     return axisChannel | axisGroup;
-  case FoldPlace::query_per_tile:
-  case FoldPlace::accumulator_per_tile:
-  case FoldPlace::bias_start:
-  case FoldPlace::bias_per_tile:
+  case Place::query_per_tile:
+  case Place::accumulator_per_tile:
+  case Place::accumulator:
+  case Place::bias_per_tile:
     return axisChannel | axisGroup | axisTile;
-  case FoldPlace::score:
-  case FoldPlace::probability:
+  case Place::score:
+  case Place::probability:
     return axisToken | axisTile;
-  case FoldPlace::score_per_group:
-  case FoldPlace::probability_per_group:
-  case FoldPlace::bias_per_token:
+  case Place::score_per_group:
+  case Place::probability_per_group:
+  case Place::bias_per_token:
     return axisToken | axisTile | axisGroup;
-  case FoldPlace::elementwise:
+  case Place::elementwise:
     return axisToken | axisTile | axisChannel | axisGroup;
   }
   return 0;
 }
 
-std::vector<FoldTerm> foldTerms(const FoldPlan &plan) {
-  const FoldComposition &composition = plan.composition;
-  std::vector<FoldTerm> terms;
-  FoldTerm code;
+std::vector<Term> termsOf(const Plan &plan) {
+  const Composition &composition = plan.composition;
+  std::vector<Term> terms;
+  Term code;
   for (int i = static_cast<int>(plan.places.size()) - 1; i >= 0; --i) {
     switch (bucketOf(plan.places[i])) {
     case Bucket::fixed:
@@ -390,7 +375,7 @@ std::vector<FoldTerm> foldTerms(const FoldPlan &plan) {
     case Bucket::none:
       if (composition.factors[i].kind != Kind::offset)
         break;
-      FoldTerm term = code;
+      Term term = code;
       term.payload.clear();
       term.offset = i;
       term.constant = code.token.empty() && code.tile.empty() &&
@@ -403,17 +388,15 @@ std::vector<FoldTerm> foldTerms(const FoldPlan &plan) {
   return terms;
 }
 
-FoldPlan placeKey(const FoldComposition &composition, const ScoreRules &rules) {
-  return makePlan(composition, FoldSide::key, rules);
+Plan placeKey(const Composition &composition, const ScoreRules &rules) {
+  return makePlan(composition, Side::key, rules);
 }
 
-FoldPlan placeValue(const FoldComposition &composition) {
-  return makePlan(composition, FoldSide::value, {});
-}
+Plan placeValue(const Composition &composition) { return makePlan(composition, Side::value, {}); }
 
-std::string foldCostText(const FoldCost &cost) {
+std::string costText(const Cost &cost) {
   return std::to_string(cost.perToken) + " per token, " + std::to_string(cost.perTile) +
          " per tile, " + std::to_string(cost.perQuery) + " per query";
 }
 
-} // namespace mlir::kvq
+} // namespace mlir::kvq::folding

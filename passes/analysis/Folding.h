@@ -25,17 +25,17 @@
 #include <string>
 #include <vector>
 
-namespace mlir::kvq {
+namespace mlir::kvq::folding {
 
 /// Axes along which a factor varies, a set of bits.
-enum FoldAxis : uint8_t { axisToken = 1, axisChannel = 2, axisGroup = 4, axisTile = 8 };
-using FoldAxes = uint8_t;
+enum Axis : uint8_t { axisToken = 1, axisChannel = 2, axisGroup = 4, axisTile = 8 };
+using Axes = uint8_t;
 
 /// "t, g", or "constant" for the empty set.
-std::string foldAxesText(FoldAxes axes);
+std::string axesText(Axes axes);
 
 /// One factor of a dequantization.
-struct FoldFactor {
+struct Factor {
   enum class Kind : uint8_t {
     scale,    ///< y * s
     offset,   ///< y + z
@@ -44,7 +44,7 @@ struct FoldFactor {
   };
   Kind kind = Kind::scale;
   std::string name;
-  FoldAxes axes = 0;
+  Axes axes = 0;
   int block = 0; ///< rotation: channels that it mixes, in aligned blocks; 0 is the whole row
   bool transposed =
       false;         ///< rotation: multiplies by R^T. The same name with the other flag cancels it.
@@ -52,48 +52,50 @@ struct FoldFactor {
   bool exact = false; ///< offset: needs exact weights, so it may not start an integer accumulator
 };
 
-struct FoldComposition {
-  std::vector<FoldFactor> factors; ///< from the code outward
-  int dim = 0;                     ///< channels of a row
-  int group = 0;                   ///< channels of a group; 0 is the whole row
-  int tile = 16;                   ///< tokens of a tile
+struct Composition {
+  std::vector<Factor> factors; ///< from the code outward
+  int dim = 0;                 ///< channels of a row
+  int group = 0;               ///< channels of a group; 0 is the whole row
+  int tile = 16;               ///< tokens of a tile
 };
 
 /// Empty when `composition` is well formed, else the rule broken, with expected and got.
-std::string verifyComposition(const FoldComposition &composition);
+std::string verifyComposition(const Composition &composition);
 
-enum class FoldSide : uint8_t { key, value };
+enum class Side : uint8_t { key, value };
 
-/// Where a factor goes. The comment names the axes that a place can tell apart.
-enum class FoldPlace : uint8_t {
+/// Where a factor goes. The letters name the axes that a place can tell apart.
+enum class Place : uint8_t {
   // K, channel side.
   query,          ///< into q, once (d)
   query_per_tile, ///< into q, once per tile (d, T)
   // K, token side.
   score,           ///< multiplies the dot product (t)
   score_per_group, ///< multiplies the dot product of a group (t, g)
+  // Offsets. In K the sum of q over the offset, in V the sum of the weights times the offset.
+  bias_per_token, ///< one scalar per token (and group) (t, g)
+  bias_per_tile,  ///< once per tile (d, T)
+  bias_constant,  ///< K: one scalar per query; V: one per channel, times the sum of the weights (d)
   // V, token side.
   probability,           ///< multiplies p before the sum (t)
   probability_per_group, ///< multiplies p before the sum, one p per group (t, g)
+  // Both: an offset that starts the accumulator of the codes, and takes the factors of the codes
+  // (d, T).
+  accumulator,
   // V, channel side.
   accumulator_per_tile, ///< acts on the accumulator of a tile, which is flushed per tile (d, T)
   output,               ///< acts on the finished sum, once (d)
-  // Offsets. In K the sum of q over the offset, in V the sum of the weights times the offset.
-  bias_start, ///< where the accumulator of the codes starts; takes the factors of the codes (d, T)
-  bias_per_token, ///< one scalar per token (and group) (t, g)
-  bias_per_tile,  ///< once per tile (d, T)
-  bias_per_query, ///< K: one scalar per query (d)
-  bias_output,    ///< V: per channel, times the sum of the weights (d)
-  dropped,        ///< K: constant over the tokens, and softmax does not see it (d)
-  log_sum_exp,    ///< dropped, and added to the exported log-sum-exp (d)
+  // K, offsets that are the same for every token.
+  dropped,     ///< softmax does not see it (d)
+  log_sum_exp, ///< dropped, and added to the exported log-sum-exp (d)
   // Both.
   elementwise, ///< stays in registers, per element (t, d)
 };
-inline constexpr int kFoldPlaces = 16;
+inline constexpr int kPlaces = 15;
 
-const char *foldPlaceName(FoldPlace place);
+const char *placeName(Place place);
 /// The axes that `place` tells apart; a factor that varies along another axis cannot stand there.
-FoldAxes foldPlaceAxes(FoldPlace place);
+Axes placeAxes(Place place);
 
 /// What the softmax around K allows.
 struct ScoreRules {
@@ -103,14 +105,14 @@ struct ScoreRules {
 };
 
 /// Operations per query head, counted as multiply-adds.
-struct FoldCost {
+struct Cost {
   int64_t perToken = 0, perTile = 0, perQuery = 0;
 };
 
 /// One term of a folded row. Indices are factors of the composition; operations and payload are
 /// listed in the order in which they act on the payload (token factors and diagonals commute among
 /// themselves).
-struct FoldTerm {
+struct Term {
   int offset = -1;          ///< the offset that is the payload; -1: the payload is the code
   std::vector<int> payload; ///< code only: factors that stay element-wise
   std::vector<int> token;   ///< scalars per token, or per token and group
@@ -120,24 +122,24 @@ struct FoldTerm {
       false; ///< the same row for every token: known when compiling, operations included
 };
 
-struct FoldPlan {
-  FoldSide side = FoldSide::key;
-  FoldComposition composition;
-  std::vector<FoldPlace> places; ///< one per factor
-  std::vector<FoldCost> costs;   ///< one per factor
-  FoldCost total;
+struct Plan {
+  Side side = Side::key;
+  Composition composition;
+  std::vector<Place> places; ///< one per factor
+  std::vector<Cost> costs;   ///< one per factor
+  Cost total;
 };
 
 /// The terms that `plan.places` stand for; the last one is the code's. Total: any places give some
 /// terms, so that a test can execute a wrong plan.
-std::vector<FoldTerm> foldTerms(const FoldPlan &plan);
+std::vector<Term> termsOf(const Plan &plan);
 
 /// Places every factor of a well-formed composition. The sum of the terms equals the composition
 /// exactly; a `dropped` or `log_sum_exp` term is the same for every token.
-FoldPlan placeKey(const FoldComposition &composition, const ScoreRules &rules = {});
-FoldPlan placeValue(const FoldComposition &composition);
+Plan placeKey(const Composition &composition, const ScoreRules &rules = {});
+Plan placeValue(const Composition &composition);
 
 /// "3 per token, 0 per tile, 128 per query"
-std::string foldCostText(const FoldCost &cost);
+std::string costText(const Cost &cost);
 
-} // namespace mlir::kvq
+} // namespace mlir::kvq::folding

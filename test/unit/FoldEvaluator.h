@@ -12,11 +12,11 @@
 
 namespace kvqtest {
 
-using mlir::kvq::FoldComposition;
-using mlir::kvq::FoldFactor;
-using mlir::kvq::FoldPlace;
-using mlir::kvq::FoldPlan;
-using mlir::kvq::FoldTerm;
+using mlir::kvq::folding::Composition;
+using mlir::kvq::folding::Factor;
+using mlir::kvq::folding::Place;
+using mlir::kvq::folding::Plan;
+using mlir::kvq::folding::Term;
 
 /// Values of the factors of a composition. Indices along axes that a factor does not vary over are
 /// ignored.
@@ -33,7 +33,7 @@ template <typename Number> class FoldEvaluator {
 public:
   using Vector = std::vector<Number>;
 
-  FoldEvaluator(const FoldPlan &plan, const FoldValues<Number> &values)
+  FoldEvaluator(const Plan &plan, const FoldValues<Number> &values)
       : plan(plan), composition(plan.composition), values(values) {}
 
   /// Row t by definition: every factor applied to the code, in order.
@@ -53,7 +53,7 @@ public:
 
   Scores scores(const Vector &query) const {
     Scores result{Vector(values.tokens, Number(0)), Vector(values.tokens, Number(0))};
-    for (const FoldTerm &term : executedTerms()) {
+    for (const Term &term : executedTerms()) {
       bool dropped = isDropped(term);
       Vector fixed = query;
       for (auto i = term.fixed.rbegin(); i != term.fixed.rend(); ++i)
@@ -76,7 +76,7 @@ public:
   /// sum_t p_t x_t / denominator
   Vector output(const Vector &p, const Number &denominator) const {
     Vector result(composition.dim, Number(0));
-    for (const FoldTerm &term : executedTerms()) {
+    for (const Term &term : executedTerms()) {
       Vector sum(composition.dim, Number(0));
       for (int first = 0; first < values.tokens; first += composition.tile) {
         Vector accumulator(composition.dim, Number(0));
@@ -99,15 +99,15 @@ public:
   }
 
 private:
-  const FoldPlan &plan;
-  const FoldComposition &composition;
+  const Plan &plan;
+  const Composition &composition;
   const FoldValues<Number> &values;
 
   /// A starting value of the accumulator takes whatever factors the codes take.
-  std::vector<FoldTerm> executedTerms() const {
-    std::vector<FoldTerm> terms = foldTerms(plan);
-    for (FoldTerm &term : terms)
-      if (term.offset >= 0 && plan.places[term.offset] == FoldPlace::bias_start) {
+  std::vector<Term> executedTerms() const {
+    std::vector<Term> terms = termsOf(plan);
+    for (Term &term : terms)
+      if (term.offset >= 0 && plan.places[term.offset] == Place::accumulator) {
         int offset = term.offset;
         term = terms.back();
         term.offset = offset;
@@ -118,31 +118,31 @@ private:
 
   int groupOf(int channel) const { return composition.group ? channel / composition.group : 0; }
 
-  bool isDropped(const FoldTerm &term) const {
-    return term.offset >= 0 && (plan.places[term.offset] == FoldPlace::dropped ||
-                                plan.places[term.offset] == FoldPlace::log_sum_exp);
+  bool isDropped(const Term &term) const {
+    return term.offset >= 0 && (plan.places[term.offset] == Place::dropped ||
+                                plan.places[term.offset] == Place::log_sum_exp);
   }
 
   /// The value of a factor as seen from its place: along an axis that the place cannot tell apart,
   /// the first one.
   Number seen(int i, int token, int tile, int channel) const {
-    using namespace mlir::kvq;
-    FoldAxes axes = foldPlaceAxes(plan.places[i]);
+    using namespace mlir::kvq::folding;
+    Axes axes = placeAxes(plan.places[i]);
     int group = axes & axisGroup ? groupOf(channel) : 0;
     tile = axes & axisTile ? tile : 0;
     return values.value(i, axes & axisToken ? token : tile * composition.tile, tile, group,
                         axes & axisChannel ? channel : group * composition.group);
   }
 
-  Number tokenFactor(const FoldTerm &term, int token, int group) const {
+  Number tokenFactor(const Term &term, int token, int group) const {
     Number product(1);
     for (int i : term.token)
-      if (composition.factors[i].kind == FoldFactor::Kind::scale)
+      if (composition.factors[i].kind == Factor::Kind::scale)
         product = product * seen(i, token, token / composition.tile, group * composition.group);
     return product;
   }
 
-  Vector payload(const FoldTerm &term, int token) const {
+  Vector payload(const Term &term, int token) const {
     Vector row(composition.dim);
     for (int d = 0; d < composition.dim; ++d)
       row[d] = term.offset < 0 ? values.code(token, d)
@@ -153,17 +153,17 @@ private:
   }
 
   void applyElementwise(int i, int token, Vector &row) const {
-    const FoldFactor &factor = composition.factors[i];
+    const Factor &factor = composition.factors[i];
     int tile = token / composition.tile;
-    if (factor.kind == FoldFactor::Kind::rotation) {
+    if (factor.kind == Factor::Kind::rotation) {
       row = multiply(i, tile, row, factor.transposed);
       return;
     }
     for (int d = 0; d < composition.dim; ++d) {
       Number value = values.value(i, token, tile, groupOf(d), d);
-      if (factor.kind == FoldFactor::Kind::scale)
+      if (factor.kind == Factor::Kind::scale)
         row[d] = row[d] * value;
-      else if (factor.kind == FoldFactor::Kind::offset)
+      else if (factor.kind == Factor::Kind::offset)
         row[d] = row[d] + value;
       else
         row[d] = values.map(i, value, row[d]);
@@ -176,11 +176,12 @@ private:
   void applyToQuery(int i, int tile, Vector &query) const { applyOperation(i, tile, query, true); }
 
   void applyOperation(int i, int tile, Vector &x, bool transpose) const {
-    const FoldFactor &factor = composition.factors[i];
-    if (factor.kind == FoldFactor::Kind::rotation) {
-      int seenTile = mlir::kvq::foldPlaceAxes(plan.places[i]) & mlir::kvq::axisTile ? tile : 0;
+    const Factor &factor = composition.factors[i];
+    if (factor.kind == Factor::Kind::rotation) {
+      int seenTile =
+          mlir::kvq::folding::placeAxes(plan.places[i]) & mlir::kvq::folding::axisTile ? tile : 0;
       x = multiply(i, seenTile, x, factor.transposed != transpose);
-    } else if (factor.kind == FoldFactor::Kind::scale) {
+    } else if (factor.kind == Factor::Kind::scale) {
       for (int d = 0; d < composition.dim; ++d)
         x[d] = x[d] * seen(i, tile * composition.tile, tile, d);
     }

@@ -15,8 +15,8 @@
 #include <random>
 #include <set>
 
-using namespace mlir::kvq;
-using Kind = FoldFactor::Kind;
+using namespace mlir::kvq::folding;
+using Kind = Factor::Kind;
 using Rational = mlir::presburger::Fraction;
 using Evaluator = kvqtest::FoldEvaluator<Rational>;
 using Vector = Evaluator::Vector;
@@ -63,16 +63,14 @@ Matrix randomOrthogonal(Random &random, int n) {
 
 /// A composition with values for every factor, drawn from a seed.
 struct Case {
-  FoldComposition composition;
+  Composition composition;
   int tokens = 0;
   std::vector<std::vector<int>> codes;
   std::vector<std::map<std::array<int, 4>, Rational>> values;
   std::map<std::string, std::vector<Matrix>> rotations; // by name, then tile
 
   int tiles() const { return (tokens + composition.tile - 1) / composition.tile; }
-  int blockOf(const FoldFactor &factor) const {
-    return factor.block ? factor.block : composition.dim;
-  }
+  int blockOf(const Factor &factor) const { return factor.block ? factor.block : composition.dim; }
 
   void draw(Random &random) {
     codes.assign(tokens, std::vector<int>(composition.dim));
@@ -86,7 +84,7 @@ struct Case {
   }
 
   std::array<int, 4> key(int i, int token, int tile, int group, int channel) const {
-    FoldAxes axes = composition.factors[i].axes;
+    Axes axes = composition.factors[i].axes;
     return {axes & axisToken ? token : 0, axes & axisTile ? tile : 0, axes & axisGroup ? group : 0,
             axes & axisChannel ? channel : 0};
   }
@@ -99,7 +97,7 @@ struct Case {
       return values[i].at(key(i, t, tile, g, d));
     };
     functions.rotation = [this](int i, int tile, int row, int column) {
-      const FoldFactor &factor = composition.factors[i];
+      const Factor &factor = composition.factors[i];
       int block = blockOf(factor);
       const auto &matrices = rotations.at(factor.name);
       return matrices[factor.axes & axisTile ? tile : 0][row % block][column % block];
@@ -110,7 +108,7 @@ struct Case {
 
 private:
   void drawFactor(Random &random, int i) {
-    const FoldFactor &factor = composition.factors[i];
+    const Factor &factor = composition.factors[i];
     if (factor.kind == Kind::rotation && !rotations.count(factor.name))
       for (int tile = 0; tile < tiles(); ++tile)
         rotations[factor.name].push_back(randomOrthogonal(random, blockOf(factor)));
@@ -124,27 +122,27 @@ private:
   }
 };
 
-FoldFactor factorOf(Kind kind, std::string name, FoldAxes axes) {
-  FoldFactor factor;
+Factor factorOf(Kind kind, std::string name, Axes axes) {
+  Factor factor;
   factor.kind = kind;
   factor.name = std::move(name);
   factor.axes = axes;
   return factor;
 }
 
-FoldFactor randomFactor(Random &random, const FoldComposition &composition, int index) {
+Factor randomFactor(Random &random, const Composition &composition, int index) {
   int kind = below(random, 20);
   std::string name = std::string(1, "srzf"[kind % 4]) + std::to_string(index);
   if (kind < 8)
     return factorOf(Kind::scale, name, below(random, 16));
   if (kind < 14) {
-    FoldFactor offset = factorOf(Kind::offset, name, below(random, 16));
+    Factor offset = factorOf(Kind::offset, name, below(random, 16));
     offset.exact = below(random, 4) == 0;
     return offset;
   }
   if (kind == 14)
     return factorOf(Kind::map, name, below(random, 16));
-  FoldFactor rotation = factorOf(Kind::rotation, name, below(random, 4) ? 0 : axisTile);
+  Factor rotation = factorOf(Kind::rotation, name, below(random, 4) ? 0 : axisTile);
   std::vector<int> blocks = {0};
   for (int block = 2; block < composition.dim; ++block)
     if (composition.dim % block == 0)
@@ -166,7 +164,7 @@ Case randomCase(Random &random) {
     test.composition.factors.push_back(randomFactor(random, test.composition, i));
   // Now and then a rotation meets its inverse or itself, with something in between.
   if (count && below(random, 4) == 0) {
-    FoldFactor first = test.composition.factors[below(random, count)];
+    Factor first = test.composition.factors[below(random, count)];
     if (first.kind == Kind::rotation) {
       first.transposed = below(random, 2);
       test.composition.factors.push_back(first);
@@ -211,7 +209,7 @@ Vector directOutput(const Evaluator &evaluator, const Vector &p, const Rational 
 
 /// Whether the folded scores, with what was dropped, are the direct ones, and the dropped part is
 /// one number.
-bool keyIsExact(const FoldPlan &plan, const Case &test, const Vector &query) {
+bool keyIsExact(const Plan &plan, const Case &test, const Vector &query) {
   auto functions = test.functions();
   Evaluator evaluator(plan, functions);
   Evaluator::Scores folded = evaluator.scores(query);
@@ -222,7 +220,7 @@ bool keyIsExact(const FoldPlan &plan, const Case &test, const Vector &query) {
   return true;
 }
 
-bool valueIsExact(const FoldPlan &plan, const Case &test, const Vector &p, const Rational &sink) {
+bool valueIsExact(const Plan &plan, const Case &test, const Vector &p, const Rational &sink) {
   auto functions = test.functions();
   Evaluator evaluator(plan, functions);
   Rational denominator = sink;
@@ -239,25 +237,24 @@ Vector probabilities(Random &random, int tokens) {
   return p;
 }
 
-std::string describe(const FoldPlan &plan) {
+std::string describe(const Plan &plan) {
   std::string text;
   for (size_t i = 0; i < plan.places.size(); ++i)
-    text += plan.composition.factors[i].name + " (" +
-            foldAxesText(plan.composition.factors[i].axes) + ") -> " +
-            foldPlaceName(plan.places[i]) + "\n";
+    text += plan.composition.factors[i].name + " (" + axesText(plan.composition.factors[i].axes) +
+            ") -> " + placeName(plan.places[i]) + "\n";
   return text;
 }
 
 TEST(Folding, KeyEqualsDequantizeThenDot) {
   Random random(1);
-  std::set<FoldPlace> seen;
+  std::set<Place> seen;
   for (int round = 0; round < 6000; ++round) {
     Case test = randomCase(random);
     ASSERT_EQ(verifyComposition(test.composition), "");
     ScoreRules rules;
     rules.shiftInvariant = below(random, 3) != 0;
     rules.exportsLogSumExp = below(random, 2);
-    FoldPlan plan = placeKey(test.composition, rules);
+    Plan plan = placeKey(test.composition, rules);
     seen.insert(plan.places.begin(), plan.places.end());
     // Several query heads read the same KV head.
     for (int head = 0; head < 2; ++head)
@@ -270,10 +267,10 @@ TEST(Folding, KeyEqualsDequantizeThenDot) {
 
 TEST(Folding, ValueEqualsDequantizeThenSum) {
   Random random(2);
-  std::set<FoldPlace> seen;
+  std::set<Place> seen;
   for (int round = 0; round < 6000; ++round) {
     Case test = randomCase(random);
-    FoldPlan plan = placeValue(test.composition);
+    Plan plan = placeValue(test.composition);
     seen.insert(plan.places.begin(), plan.places.end());
     // A sink takes part in the denominator but has no row here.
     Rational sink(below(random, 3));
@@ -286,13 +283,13 @@ TEST(Folding, ValueEqualsDequantizeThenSum) {
 
 /// Moving `index` to `place` loses information: the factor varies along an axis that the place
 /// cannot tell apart.
-bool losesAnAxis(const Case &test, int index, FoldPlace place) {
-  FoldAxes axes = test.composition.factors[index].axes;
+bool losesAnAxis(const Case &test, int index, Place place) {
+  Axes axes = test.composition.factors[index].axes;
   if (axes & axisToken)
     axes |= axisTile;
   if (axes & axisChannel)
     axes |= axisGroup;
-  FoldAxes lost = axes & ~foldPlaceAxes(place);
+  Axes lost = axes & ~placeAxes(place);
   if (test.composition.group == 0 || test.composition.group == test.composition.dim)
     lost &= ~axisGroup;
   if (lost == axisToken && test.composition.tile == 1)
@@ -300,24 +297,25 @@ bool losesAnAxis(const Case &test, int index, FoldPlace place) {
   return lost != 0;
 }
 
-std::vector<FoldPlace> placesOf(FoldSide side, Kind kind) {
-  using P = FoldPlace;
-  bool key = side == FoldSide::key;
+std::vector<Place> placesOf(Side side, Kind kind) {
+  using P = Place;
+  bool key = side == Side::key;
   if (kind == Kind::scale)
     return key ? std::vector<P>{P::query, P::query_per_tile, P::score, P::score_per_group}
                : std::vector<P>{P::output, P::accumulator_per_tile, P::probability,
                                 P::probability_per_group};
   if (kind == Kind::offset)
-    return key ? std::vector<P>{P::bias_start, P::bias_per_token, P::bias_per_tile,
-                                P::bias_per_query, P::dropped}
-               : std::vector<P>{P::bias_start, P::bias_per_token, P::bias_per_tile, P::bias_output};
+    return key ? std::vector<P>{P::accumulator, P::bias_per_token, P::bias_per_tile,
+                                P::bias_constant, P::dropped}
+               : std::vector<P>{P::accumulator, P::bias_per_token, P::bias_per_tile,
+                                P::bias_constant};
   return key ? std::vector<P>{P::score, P::dropped} : std::vector<P>{P::probability};
 }
 
 /// Whether some values tell `plan` from the truth.
-bool isCaught(const FoldPlan &plan, Case test, Random &random) {
+bool isCaught(const Plan &plan, Case test, Random &random) {
   for (int attempt = 0; attempt < 4; ++attempt) {
-    bool exact = plan.side == FoldSide::key
+    bool exact = plan.side == Side::key
                      ? keyIsExact(plan, test, randomVector(random, test.composition.dim))
                      : valueIsExact(plan, test, probabilities(random, test.tokens), Rational(1));
     if (!exact)
@@ -332,22 +330,21 @@ TEST(Folding, AMovedFactorChangesTheResult) {
   int mutations = 0;
   for (int round = 0; round < 400; ++round) {
     Case test = randomCase(random);
-    for (FoldSide side : {FoldSide::key, FoldSide::value}) {
-      FoldPlan plan =
-          side == FoldSide::key ? placeKey(test.composition) : placeValue(test.composition);
+    for (Side side : {Side::key, Side::value}) {
+      Plan plan = side == Side::key ? placeKey(test.composition) : placeValue(test.composition);
       for (int i = 0; i < static_cast<int>(plan.places.size()); ++i) {
         Kind kind = test.composition.factors[i].kind;
         bool structural = kind == Kind::rotation || kind == Kind::map;
         // A rotation that meets its inverse may be absent without harm.
         if (structural && test.composition.factors.back().name == test.composition.factors[i].name)
           continue;
-        for (FoldPlace place : placesOf(side, kind)) {
+        for (Place place : placesOf(side, kind)) {
           if (!structural && !losesAnAxis(test, i, place))
             continue;
-          FoldPlan wrong = plan;
+          Plan wrong = plan;
           wrong.places[i] = place;
           EXPECT_TRUE(isCaught(wrong, test, random))
-              << "factor " << i << " moved to " << foldPlaceName(place) << "\n"
+              << "factor " << i << " moved to " << placeName(place) << "\n"
               << describe(plan);
           ++mutations;
         }
@@ -362,21 +359,20 @@ TEST(Folding, ATransposedRotationChangesTheResult) {
   int mutations = 0;
   for (int round = 0; round < 300; ++round) {
     Case test = randomCase(random);
-    for (FoldSide side : {FoldSide::key, FoldSide::value}) {
-      FoldPlan plan =
-          side == FoldSide::key ? placeKey(test.composition) : placeValue(test.composition);
+    for (Side side : {Side::key, Side::value}) {
+      Plan plan = side == Side::key ? placeKey(test.composition) : placeValue(test.composition);
       for (int i = 0; i < static_cast<int>(plan.places.size()); ++i) {
-        if (plan.places[i] == FoldPlace::elementwise ||
+        if (plan.places[i] == Place::elementwise ||
             test.composition.factors[i].kind != Kind::rotation ||
             test.composition.factors.back().name == test.composition.factors[i].name)
           continue;
-        FoldPlan wrong = plan;
+        Plan wrong = plan;
         wrong.composition.factors[i].transposed = !plan.composition.factors[i].transposed;
         auto functions = test.functions();
         Evaluator right(plan, functions), evaluator(wrong, functions);
         Vector x = randomVector(random, test.composition.dim),
                p = probabilities(random, test.tokens);
-        bool differs = side == FoldSide::key
+        bool differs = side == Side::key
                            ? evaluator.scores(x).kept != right.scores(x).kept ||
                                  evaluator.scores(x).dropped != right.scores(x).dropped
                            : evaluator.output(p, Rational(1)) != right.output(p, Rational(1));
@@ -387,17 +383,17 @@ TEST(Folding, ATransposedRotationChangesTheResult) {
   EXPECT_GT(mutations, 100);
 }
 
-std::vector<FoldPlace> keyPlaces(std::vector<FoldFactor> factors, const ScoreRules &rules = {}) {
+std::vector<Place> keyPlaces(std::vector<Factor> factors, const ScoreRules &rules = {}) {
   return placeKey({std::move(factors), 8, 2, 4}, rules).places;
 }
-std::vector<FoldPlace> valuePlaces(std::vector<FoldFactor> factors) {
+std::vector<Place> valuePlaces(std::vector<Factor> factors) {
   return placeValue({std::move(factors), 8, 2, 4}).places;
 }
 
 // One test per row of the table in docs/folding.md.
 TEST(Folding, ScalesOfTokensAndGroups) {
-  using P = FoldPlace;
-  auto scale = [](FoldAxes axes) { return std::vector{factorOf(Kind::scale, "s", axes)}; };
+  using P = Place;
+  auto scale = [](Axes axes) { return std::vector{factorOf(Kind::scale, "s", axes)}; };
   EXPECT_EQ(keyPlaces(scale(axisToken)), std::vector{P::score});
   EXPECT_EQ(keyPlaces(scale(axisToken | axisGroup)), std::vector{P::score_per_group});
   EXPECT_EQ(keyPlaces(scale(axisChannel | axisTile)), std::vector{P::query_per_tile});
@@ -411,34 +407,34 @@ TEST(Folding, ScalesOfTokensAndGroups) {
 }
 
 TEST(Folding, TheMiddleOfTheCodeStartsTheAccumulator) {
-  using P = FoldPlace;
-  std::vector<FoldFactor> factors = {factorOf(Kind::offset, "-mid", 0),
-                                     factorOf(Kind::offset, "mid", 0),
-                                     factorOf(Kind::scale, "s", axisToken)};
+  using P = Place;
+  std::vector<Factor> factors = {factorOf(Kind::offset, "-mid", 0),
+                                 factorOf(Kind::offset, "mid", 0),
+                                 factorOf(Kind::scale, "s", axisToken)};
   factors[1].exact = true; // needs unrounded weights, so it keeps a sum of its own
-  EXPECT_EQ(valuePlaces(factors), (std::vector{P::bias_start, P::bias_output, P::probability}));
-  EXPECT_EQ(keyPlaces(factors), (std::vector{P::bias_start, P::bias_per_query, P::score}));
+  EXPECT_EQ(valuePlaces(factors), (std::vector{P::accumulator, P::bias_constant, P::probability}));
+  EXPECT_EQ(keyPlaces(factors), (std::vector{P::accumulator, P::bias_constant, P::score}));
 }
 
 TEST(Folding, CentersAreDroppedOrFindAPlace) {
-  using P = FoldPlace;
-  std::vector<FoldFactor> factors = {
+  using P = Place;
+  std::vector<Factor> factors = {
       factorOf(Kind::scale, "s", axisToken), factorOf(Kind::offset, "mu_r", axisChannel),
       factorOf(Kind::rotation, "R", 0), factorOf(Kind::offset, "mu_m", axisChannel)};
   EXPECT_EQ(keyPlaces(factors), (std::vector{P::score, P::dropped, P::query, P::dropped}));
   EXPECT_EQ(keyPlaces(factors, {true, true}),
             (std::vector{P::score, P::log_sum_exp, P::query, P::log_sum_exp}));
   EXPECT_EQ(keyPlaces(factors, {false, false}),
-            (std::vector{P::score, P::bias_per_query, P::query, P::bias_per_query}));
+            (std::vector{P::score, P::bias_constant, P::query, P::bias_constant}));
   EXPECT_EQ(valuePlaces(factors),
-            (std::vector{P::probability, P::bias_output, P::output, P::bias_output}));
+            (std::vector{P::probability, P::bias_constant, P::output, P::bias_constant}));
   // A mean that changes per tile is not a shift.
   factors[3].axes = axisChannel | axisTile;
   EXPECT_EQ(keyPlaces(factors).back(), P::bias_per_tile);
 }
 
 /// The rows of all constant terms, summed: what a compiler bakes in.
-Vector constantRow(const FoldPlan &plan, const Case &test) {
+Vector constantRow(const Plan &plan, const Case &test) {
   Case zero = test;
   zero.tokens = 1;
   zero.codes = {std::vector<int>(test.composition.dim, 0)};
@@ -455,7 +451,7 @@ TEST(Folding, ACenterAfterTheRotationMergesIntoOneBefore) {
   for (int round = 0; round < 50; ++round) {
     Case test;
     test.tokens = 3;
-    FoldFactor rotation = factorOf(Kind::rotation, "R", 0);
+    Factor rotation = factorOf(Kind::rotation, "R", 0);
     rotation.transposed = true;
     test.composition = {{factorOf(Kind::scale, "s", axisToken),
                          factorOf(Kind::offset, "mu_r", axisChannel), rotation,
@@ -472,21 +468,21 @@ TEST(Folding, ACenterAfterTheRotationMergesIntoOneBefore) {
       EXPECT_EQ(row[d], expected);
     }
     // A mutated row differs: the merge needs the transpose.
-    FoldPlan wrong = placeValue(test.composition);
+    Plan wrong = placeValue(test.composition);
     wrong.composition.factors[2].transposed = false;
     EXPECT_NE(constantRow(wrong, test), row);
   }
 }
 
 TEST(Folding, RotationInTheOutputWeightsCancels) {
-  FoldFactor inverse = factorOf(Kind::rotation, "R", 0), forward = inverse;
+  Factor inverse = factorOf(Kind::rotation, "R", 0), forward = inverse;
   inverse.transposed = true;
-  FoldPlan plan = placeValue({{factorOf(Kind::scale, "s", axisToken), inverse,
-                               factorOf(Kind::offset, "mu", axisChannel), forward},
-                              8,
-                              0,
-                              4});
-  std::vector<FoldTerm> terms = foldTerms(plan);
+  Plan plan = placeValue({{factorOf(Kind::scale, "s", axisToken), inverse,
+                           factorOf(Kind::offset, "mu", axisChannel), forward},
+                          8,
+                          0,
+                          4});
+  std::vector<Term> terms = termsOf(plan);
   ASSERT_EQ(terms.size(), 2u);
   EXPECT_TRUE(terms.back().fixed.empty()) << "the accumulator is not rotated";
   EXPECT_EQ(terms.front().fixed, std::vector<int>{3}) << "the mean is, when compiling";
@@ -503,7 +499,7 @@ TEST(Folding, TheSumOfProbabilitiesIsNotTheDenominator) {
   for (auto &row : test.codes)
     row.assign(4, 0);
   auto functions = test.functions();
-  FoldPlan plan = placeValue(test.composition);
+  Plan plan = placeValue(test.composition);
   Vector p = {Rational(1, int64_t(4)), Rational(1, int64_t(4)), Rational(1, int64_t(4))};
   Vector out = Evaluator(plan, functions).output(p, Rational(1));
   for (int d = 0; d < 4; ++d)
@@ -511,25 +507,25 @@ TEST(Folding, TheSumOfProbabilitiesIsNotTheDenominator) {
 }
 
 TEST(Folding, CostsAreCounted) {
-  FoldFactor rotation = factorOf(Kind::rotation, "H", 0);
+  Factor rotation = factorOf(Kind::rotation, "H", 0);
   rotation.fast = true;
-  FoldPlan plan = placeKey({{factorOf(Kind::scale, "s", axisToken | axisGroup),
-                             factorOf(Kind::offset, "z", axisToken | axisGroup)},
-                            128,
-                            32,
-                            16});
-  EXPECT_EQ(foldCostText(plan.costs[0]), "4 per token, 0 per tile, 0 per query");
-  EXPECT_EQ(foldCostText(plan.costs[1]), "4 per token, 0 per tile, 128 per query");
+  Plan plan = placeKey({{factorOf(Kind::scale, "s", axisToken | axisGroup),
+                         factorOf(Kind::offset, "z", axisToken | axisGroup)},
+                        128,
+                        32,
+                        16});
+  EXPECT_EQ(costText(plan.costs[0]), "4 per token, 0 per tile, 0 per query");
+  EXPECT_EQ(costText(plan.costs[1]), "4 per token, 0 per tile, 128 per query");
   plan = placeValue({{factorOf(Kind::scale, "s", axisChannel | axisTile), rotation}, 128, 0, 16});
-  EXPECT_EQ(foldCostText(plan.costs[0]), "0 per token, 128 per tile, 0 per query");
-  EXPECT_EQ(foldCostText(plan.costs[1]), "0 per token, 0 per tile, 896 per query");
+  EXPECT_EQ(costText(plan.costs[0]), "0 per token, 128 per tile, 0 per query");
+  EXPECT_EQ(costText(plan.costs[1]), "0 per token, 0 per tile, 896 per query");
 }
 
 TEST(Folding, MalformedCompositionsAreRefused) {
   EXPECT_EQ(verifyComposition({{}, 8, 3, 16}), "expected a group that divides 8 channels, got 3");
   EXPECT_EQ(verifyComposition({{factorOf(Kind::rotation, "R", axisToken)}, 8, 0, 16}),
             "rotation 'R' may vary per tile only, got axes t");
-  FoldFactor rotation = factorOf(Kind::rotation, "R", 0);
+  Factor rotation = factorOf(Kind::rotation, "R", 0);
   rotation.block = 3;
   EXPECT_EQ(verifyComposition({{rotation}, 8, 0, 16}),
             "rotation 'R' expects a block that divides 8 channels, got 3");
@@ -550,10 +546,10 @@ TEST(Folding, MalformedCompositionsAreRefused) {
   return side;
 }
 
-std::string names(const FoldComposition &composition) {
+std::string names(const Composition &composition) {
   std::string text;
-  for (const FoldFactor &factor : composition.factors)
-    text += factor.name + "(" + foldAxesText(factor.axes) + ") ";
+  for (const Factor &factor : composition.factors)
+    text += factor.name + "(" + axesText(factor.axes) + ") ";
   return text;
 }
 
@@ -583,10 +579,10 @@ TEST(Dequantization, EveryFormFoldsOutOfTheInnerProduct) {
         ::kvq::SideMethod side = sideOf(form, 0);
         side.record.axis = axis;
         side.record.outer = outer;
-        FoldComposition composition = dequantization(side, constants, 128, true);
-        for (const FoldPlan &plan : {placeKey(composition), placeValue(composition)})
-          for (FoldPlace place : plan.places)
-            EXPECT_NE(place, FoldPlace::elementwise) << names(composition);
+        Composition composition = dequantization(side, constants, 128, true);
+        for (const Plan &plan : {placeKey(composition), placeValue(composition)})
+          for (Place place : plan.places)
+            EXPECT_NE(place, Place::elementwise) << names(composition);
       }
 }
 
