@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef KVQ_ATTENTION_OPS
+#define KVQ_ATTENTION_OPS
+
+include "dialect/KVQCacheOps.td"
+
+/// Attention of query rows over a cache. Rows are the query heads of one KV head.
+class KVQ_AttentionBase<string mnemonic, list<Trait> traits = []>
+    : KVQ_Op<mnemonic, traits # [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let hasVerifier = 1;
+}
+
+def KVQ_AttentionOp : KVQ_AttentionBase<"attention"> {
+  let summary = "attention over a cache, in the model's own basis";
+  let description = [{
+    softmax(scale q k^T) v over the tokens of the cache, with query head j reading KV head j / (q_heads / kv_heads).
+    Query and result are model rows, whatever the pipelines do: `kvq-place-rotations` mends the bases.
+    `softcap(c)` replaces a logit l by c tanh(l / c); `window(n)` keeps the last n tokens; `sinks(@t::@e)` adds one
+    learned column per query head to the softmax; `q_len(n)` is the number of query tokens of a sequence.
+
+    Constraints: scale is positive and finite; softcap is positive; window and q_len are at least 1; query and result
+    have no basis and no center.
+
+    ```mlir
+    %o = kvq.attention %q, @cache scale(0.125) causal : !kvq.rows<?x64xbf16> -> !kvq.rows<?x64xbf16>
+    ```
+  }];
+  let arguments = (ins KVQ_RowsType:$query, FlatSymbolRefAttr:$cache, F64Attr:$scale, UnitAttr:$causal,
+                       OptionalAttr<F64Attr>:$softcap, OptionalAttr<I64Attr>:$window,
+                       OptionalAttr<SymbolRefAttr>:$sinks, DefaultValuedAttr<I64Attr, "1">:$q_len);
+  let results = (outs KVQ_RowsType:$result);
+  let assemblyFormat = [{
+    $query `,` $cache `scale` `(` $scale `)` (`causal` $causal^)? (`softcap` `(` $softcap^ `)`)?
+    (`window` `(` $window^ `)`)? (`sinks` `(` $sinks^ `)`)? (`q_len` `(` $q_len^ `)`)? attr-dict
+    `:` type($query) `->` type($result)
+  }];
+}
+
+def KVQ_FusedAttentionOp : KVQ_AttentionBase<"fused_attention"> {
+  let summary = "attention over the codes of a cache, in the bases in which they are stored";
+  let description = [{
+    As `kvq.attention`, but the query must stand in the basis of the cached keys, and the result is in the basis of the
+    cached values. `add_key_mean` adds scale q.mu to each logit before the softcap; `fix_lse` adds it to the exported
+    log-sum-exp; `add_value_mean` adds mu sum(p) / denominator to the output. `folding` says where each factor of the
+    dequantization went (`kvq-fuse-attention`).
+
+    Constraints: the query's basis equals the key pipeline's, the result's equals the value pipeline's; a centred key
+    with softcap needs `add_key_mean`; a centred value needs `add_value_mean`.
+
+    ```mlir
+    %o = kvq.fused_attention %q, @cache scale(0.125) causal
+      : !kvq.rows<?x64xf32, basis = [hadamard<64>]> -> !kvq.rows<?x64xf32, basis = [hadamard<64>]>
+    ```
+  }];
+  let arguments = (ins KVQ_RowsType:$query, FlatSymbolRefAttr:$cache, F64Attr:$scale, UnitAttr:$causal,
+                       OptionalAttr<F64Attr>:$softcap, OptionalAttr<I64Attr>:$window,
+                       OptionalAttr<SymbolRefAttr>:$sinks, DefaultValuedAttr<I64Attr, "1">:$q_len,
+                       UnitAttr:$add_key_mean, UnitAttr:$fix_lse, UnitAttr:$add_value_mean,
+                       OptionalAttr<ArrayAttr>:$folding);
+  let results = (outs KVQ_RowsType:$result);
+  let assemblyFormat = [{
+    $query `,` $cache `scale` `(` $scale `)` (`causal` $causal^)? (`softcap` `(` $softcap^ `)`)?
+    (`window` `(` $window^ `)`)? (`sinks` `(` $sinks^ `)`)? (`q_len` `(` $q_len^ `)`)?
+    (`add_key_mean` $add_key_mean^)? (`fix_lse` $fix_lse^)? (`add_value_mean` $add_value_mean^)?
+    (`folding` $folding^)? attr-dict `:` type($query) `->` type($result)
+  }];
+}
+
+#endif // KVQ_ATTENTION_OPS

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef KVQ_CACHE_OPS
+#define KVQ_CACHE_OPS
+
+include "dialect/KVQPipelineOps.td"
+
+def KVQ_CacheOp : KVQ_Op<"cache", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "a paged cache: one pipeline for keys, one for values, and the geometry of the model";
+  let description = [{
+    `layers` layers of `kv_heads` KV heads serve `q_heads` query heads. `page` is the default page in tokens; any multiple
+    of the record's block is served at run time. `sink` first and `recent` last tokens stay in high precision.
+    `record` is filled by `kvq-plan-layout`.
+
+    Constraints: q_heads is a multiple of kv_heads; page is a multiple of 16; the two pipelines exist and their rows have
+    one element type; the record is legal (kvq/layout.h).
+
+    ```mlir
+    kvq.cache @smollm2 {key = @key, value = @value, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$key, FlatSymbolRefAttr:$value, I64Attr:$q_heads,
+                       I64Attr:$kv_heads, I64Attr:$layers, I64Attr:$page, DefaultValuedAttr<I64Attr, "0">:$sink,
+                       DefaultValuedAttr<I64Attr, "0">:$recent, OptionalAttr<KVQ_RecordAttr>:$record);
+  let assemblyFormat = [{
+    $sym_name `{` `key` `=` $key `,` `value` `=` $value `,` `q_heads` `=` $q_heads `,` `kv_heads` `=` $kv_heads `,`
+    `layers` `=` $layers `,` `page` `=` $page (`,` `sink` `=` $sink^)? (`,` `recent` `=` $recent^)? `}`
+    (`record` $record^)? attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The pipelines, or null when a reference does not resolve.
+    PipelineOp getKeyPipeline();
+    PipelineOp getValuePipeline();
+  }];
+}
+
+#endif // KVQ_CACHE_OPS
