@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The library file (.kvqlib), format version 0: unstable, readers take this version only.
+//
+//   offset 0   header, 128 bytes
+//   ...        blob table, 64 bytes each; kernel table, 192 bytes each
+//   ...        blobs, each at a multiple of 64; unused bytes are zero
+//
+// All integers are little-endian. Header: magic (8 bytes), version u32, oldest version a reader
+// needs u32, file bytes u64, blobs u32, kernels u32, 32 zero bytes, SHA-256 of both tables, SHA-256
+// of header bytes 0..95. Blob: kind u32, zero u32, offset u64, bytes u64, zero u64, SHA-256 of its
+// bytes. Blobs 0, 1, 2 are the method, the manifest and the constants; blob 3 + i is object i.
+// Kernel: role u32, object u32, target char[16], features char[64], symbol char[64], query_floats
+// i64, partial_floats i64, 24 zero bytes; texts are filled up with zero bytes and end in at least
+// one.
+//
+// Errors are one sentence; an empty string is success. No exception leaves these functions.
+#pragma once
+
+#include "kvq/kernel_abi.h"
+#include "runtime/format/file.h"
+
+#include <string>
+#include <vector>
+
+namespace kvq {
+
+inline constexpr uint32_t kLibraryVersion = 0;
+
+enum class KernelRole : uint32_t { append, prepare, decode, merge };
+const char *roleName(KernelRole role);
+
+/// One kernel: a symbol of an object, and what the launcher must know of it.
+struct LibraryKernel {
+  KernelRole role = KernelRole::append;
+  std::string target = "cpu"; ///< at most 15 bytes
+  std::string features;       ///< instruction sets the code needs beyond the target's base, as in
+                        ///< "avx2,fma,f16c"; at most 63 bytes
+  std::string symbol;                ///< at most 63 bytes
+  uint32_t object = 0;               ///< index in the objects
+  kvq_cpu_kernel_info info = {0, 0}; ///< the same in all decode kernels of a target
+};
+
+/// What the writer takes.
+struct LibraryContents {
+  std::string method;               ///< JSON, methodText()
+  std::string manifest;             ///< JSON for people and tools; the runtime does not read it
+  std::string constants;            ///< bytes; the offsets of CacheMethod::constants lie in it
+  std::vector<std::string> objects; ///< bytes of shared objects
+  std::vector<LibraryKernel> kernels;
+};
+
+/// What the reader gives; the spans lie in the bytes that were parsed. Objects and constants start
+/// at a multiple of 64 from the start of the bytes.
+struct LibraryView {
+  ByteSpan method, manifest, constants;
+  std::vector<ByteSpan> objects;
+  std::vector<LibraryKernel> kernels;
+};
+
+/// The bytes of a library file; the same contents give the same bytes.
+std::string libraryBytes(const LibraryContents &contents, std::string &out);
+
+/// Writes a library; the file is replaced as a whole or not at all.
+std::string writeLibrary(const std::string &path, const LibraryContents &contents);
+
+/// Checks bounds, digests and that unused bytes are zero: a change of any byte is an error. Refuses
+/// another version with both versions named.
+std::string parseLibrary(ByteSpan bytes, LibraryView &out);
+
+/// True if `bytes` is a library of another version than ours (parseLibrary says so too; this is for
+/// a status code).
+bool isOtherVersion(ByteSpan bytes);
+
+} // namespace kvq

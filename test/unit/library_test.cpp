@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "runtime/format/library.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+using namespace kvq;
+
+namespace {
+
+LibraryContents example() {
+  LibraryContents contents;
+  contents.method = R"({"method":0})";
+  contents.manifest = R"({"pipeline":"text"})";
+  contents.constants.assign(700, '\x11');
+  contents.objects = {std::string(4101, '\x22'), "", std::string(64, '\x33')};
+  contents.kernels = {
+      {KernelRole::append, "cpu", "", "kvq_append", 0, {0, 0}},
+      {KernelRole::decode, "cpu", "avx2,fma", "kvq_decode", 2, {128, 66}},
+  };
+  return contents;
+}
+
+std::string exampleBytes() {
+  std::string bytes;
+  EXPECT_EQ(libraryBytes(example(), bytes), "");
+  return bytes;
+}
+
+std::string parseError(const std::string &bytes) {
+  // A heap copy of the exact size: a read behind the end is then seen by AddressSanitizer.
+  std::vector<char> copy(bytes.begin(), bytes.end());
+  LibraryView view;
+  return parseLibrary({copy.data(), copy.size()}, view);
+}
+
+std::string text(ByteSpan span) {
+  return std::string(static_cast<const char *>(span.data), span.size);
+}
+
+TEST(Library, RoundTrip) {
+  const LibraryContents contents = example();
+  const std::string path = testing::TempDir() + "kvq_round.kvqlib";
+  ASSERT_EQ(writeLibrary(path, contents), "");
+  FileBytes bytes;
+  ASSERT_EQ(FileBytes::read(path, bytes), "");
+  EXPECT_EQ(text(bytes.span()), exampleBytes());
+  LibraryView view;
+  ASSERT_EQ(parseLibrary(bytes.span(), view), "");
+  EXPECT_EQ(text(view.method), contents.method);
+  EXPECT_EQ(text(view.manifest), contents.manifest);
+  EXPECT_EQ(text(view.constants), contents.constants);
+  ASSERT_EQ(view.objects.size(), 3u);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(text(view.objects[i]), contents.objects[i]);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(view.constants.data) % 64, 0u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(view.objects[2].data) % 64, 0u);
+  ASSERT_EQ(view.kernels.size(), 2u);
+  EXPECT_EQ(view.kernels[1].role, KernelRole::decode);
+  EXPECT_EQ(view.kernels[1].target, "cpu");
+  EXPECT_EQ(view.kernels[1].features, "avx2,fma");
+  EXPECT_EQ(view.kernels[1].symbol, "kvq_decode");
+  EXPECT_EQ(view.kernels[1].object, 2u);
+  EXPECT_EQ(view.kernels[1].info.query_floats, 128);
+  EXPECT_EQ(view.kernels[1].info.partial_floats, 66);
+}
+
+TEST(Library, EmptyContentsAreALibrary) {
+  std::string bytes;
+  ASSERT_EQ(libraryBytes({}, bytes), "");
+  LibraryView view;
+  EXPECT_EQ(parseLibrary({bytes.data(), bytes.size()}, view), "");
+}
+
+TEST(Library, RefusesEveryTruncation) {
+  const std::string bytes = exampleBytes();
+  for (size_t size = 0; size < bytes.size(); size = size < 1024 ? size + 1 : size + 64)
+    EXPECT_NE(parseError(bytes.substr(0, size)), "") << size;
+  for (size_t size = 0; size < bytes.size(); size += 4096)
+    EXPECT_NE(parseError(bytes.substr(0, size)), "") << size;
+  EXPECT_NE(parseError(bytes + std::string(64, '\0')), "");
+}
+
+TEST(Library, RefusesEveryChangedByte) {
+  const std::string bytes = exampleBytes();
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string changed = bytes;
+    changed[at] = char(changed[at] ^ (1 << at % 8));
+    EXPECT_NE(parseError(changed), "") << at;
+  }
+}
+
+TEST(Library, RefusesAnotherVersionAndNamesBoth) {
+  for (int field : {8, 12}) {
+    std::string bytes = exampleBytes();
+    bytes[field] = 7;
+    EXPECT_TRUE(isOtherVersion({bytes.data(), bytes.size()}));
+    const std::string error = parseError(bytes);
+    EXPECT_NE(error.find("version 0"), std::string::npos) << error;
+    EXPECT_NE(error.find("version 7"), std::string::npos) << error;
+  }
+  const std::string bytes = exampleBytes();
+  EXPECT_FALSE(isOtherVersion({bytes.data(), bytes.size()}));
+  EXPECT_FALSE(isOtherVersion({bytes.data(), 10}));
+  EXPECT_FALSE(isOtherVersion({"something else", 14}));
+}
+
+TEST(Library, WriterRefusesWhatTheReaderWould) {
+  std::string bytes = "untouched";
+  auto refused = [&](auto change) {
+    LibraryContents contents = example();
+    change(contents.kernels[0]);
+    return !libraryBytes(contents, bytes).empty() && bytes == "untouched";
+  };
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.object = 3; }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.symbol = ""; }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.symbol = std::string(64, 'a'); }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.symbol = std::string("a\0b", 3); }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.target = std::string(16, 'a'); }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.features = std::string(64, 'a'); }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.role = KernelRole(4); }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.info.partial_floats = -1; }));
+  EXPECT_FALSE(refused([](LibraryKernel &k) { k.symbol = std::string(63, 'a'); }));
+}
+
+} // namespace
