@@ -32,7 +32,7 @@ def KVQ_AttentionOp : KVQ_AttentionBase<"attention"> {
   let assemblyFormat = [{
     $query `,` $cache `scale` `(` $scale `)` (`causal` $causal^)? (`softcap` `(` $softcap^ `)`)?
     (`window` `(` $window^ `)`)? (`sinks` `(` $sinks^ `)`)? (`q_len` `(` $q_len^ `)`)? attr-dict
-    `:` type($query) `->` type($result)
+    `:` qualified(type($query)) `->` qualified(type($result))
   }];
 }
 
@@ -62,7 +62,7 @@ def KVQ_FusedAttentionOp : KVQ_AttentionBase<"fused_attention"> {
     $query `,` $cache `scale` `(` $scale `)` (`causal` $causal^)? (`softcap` `(` $softcap^ `)`)?
     (`window` `(` $window^ `)`)? (`sinks` `(` $sinks^ `)`)? (`q_len` `(` $q_len^ `)`)?
     (`add_key_mean` $add_key_mean^)? (`fix_lse` $fix_lse^)? (`add_value_mean` $add_value_mean^)?
-    (`folding` $folding^)? attr-dict `:` type($query) `->` type($result)
+    (`folding` $folding^)? attr-dict `:` qualified(type($query)) `->` qualified(type($result))
   }];
 }
 

@@ -22,7 +22,7 @@ def KVQ_CacheOp : KVQ_Op<"cache", [Symbol, DeclareOpInterfaceMethods<SymbolUserO
                        I64Attr:$kv_heads, I64Attr:$layers, I64Attr:$page, DefaultValuedAttr<I64Attr, "0">:$sink,
                        DefaultValuedAttr<I64Attr, "0">:$recent, OptionalAttr<KVQ_RecordAttr>:$record);
   let assemblyFormat = [{
-    $sym_name `{` `key` `=` $key `,` `value` `=` $value `,` `q_heads` `=` $q_heads `,` `kv_heads` `=` $kv_heads `,`
+    $sym_name ` ` `{` `key` `=` $key `,` `value` `=` $value `,` `q_heads` `=` $q_heads `,` `kv_heads` `=` $kv_heads `,`
     `layers` `=` $layers `,` `page` `=` $page (`,` `sink` `=` $sink^)? (`,` `recent` `=` $recent^)? `}`
     (`record` $record^)? attr-dict
   }];

@@ -4,6 +4,9 @@
 #include "dialect/KVQBasis.h"
 #include "dialect/KVQOps.h"
 
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+
 using namespace mlir;
 using namespace mlir::kvq;
 
@@ -12,6 +15,16 @@ using namespace mlir::kvq;
 // The `custom<Factors>` directive of kvq.rotate, used by the parser and printer generated below.
 static ParseResult parseFactors(OpAsmParser &parser, ArrayAttr &factors) { return parseFactorList(parser, factors); }
 static void printFactors(OpAsmPrinter &printer, Operation *, ArrayAttr factors) { printFactorList(printer, factors); }
+
+// The `custom<CodeBits>` directive of kvq.round: the width of a code, written as an integer type.
+static ParseResult parseCodeBits(OpAsmParser &parser, IntegerAttr &bits) {
+  IntegerType type;
+  if (parser.parseType(type))
+    return failure();
+  bits = parser.getBuilder().getI64IntegerAttr(type.getWidth());
+  return success();
+}
+static void printCodeBits(OpAsmPrinter &printer, Operation *, IntegerAttr bits) { printer << "i" << bits.getInt(); }
 
 #define GET_OP_CLASSES
 #include "dialect/KVQOps.cpp.inc"

@@ -13,23 +13,18 @@ class KVQ_Enum<string name, string summary, list<I32EnumAttrCase> cases>
 
 def KVQ_ClipKind : KVQ_Enum<"ClipKind", "how a clip finds its threshold",
     [I32EnumAttrCase<"order_statistic", 0>, I32EnumAttrCase<"ratio", 1>, I32EnumAttrCase<"constant", 2>]>;
-def KVQ_ClipKindAttr : EnumAttr<KVQ_Dialect, KVQ_ClipKind, "clip_kind">;
 
 def KVQ_ClipScope : KVQ_Enum<"ClipScope", "the values that share a clip threshold",
     [I32EnumAttrCase<"row", 0>, I32EnumAttrCase<"group", 1>]>;
-def KVQ_ClipScopeAttr : EnumAttr<KVQ_Dialect, KVQ_ClipScope, "clip_scope">;
 
 def KVQ_Tie : KVQ_Enum<"Tie", "how a code on a rounding tie is rounded",
     [I32EnumAttrCase<"half_up", 0>, I32EnumAttrCase<"half_even", 1>]>;
-def KVQ_TieAttr : EnumAttr<KVQ_Dialect, KVQ_Tie, "tie">;
 
 def KVQ_Form : KVQ_Enum<"Form", "how a code becomes a value",
     [I32EnumAttrCase<"min_form", 0>, I32EnumAttrCase<"zero_form", 1>, I32EnumAttrCase<"sym_form", 2>]>;
-def KVQ_FormAttr : EnumAttr<KVQ_Dialect, KVQ_Form, "form">;
 
 def KVQ_ParamSource : KVQ_Enum<"ParamSource", "the parameters that codes are computed from",
     [I32EnumAttrCase<"stored", 0>, I32EnumAttrCase<"exact", 1>]>;
-def KVQ_ParamSourceAttr : EnumAttr<KVQ_Dialect, KVQ_ParamSource, "param_source">;
 
 def KVQ_Axis : KVQ_Enum<"Axis", "an axis along which a factor of the dequantization varies",
     [I32EnumAttrCase<"token", 0>, I32EnumAttrCase<"channel", 1>, I32EnumAttrCase<"group", 2>,

@@ -5,6 +5,7 @@
 include "dialect/KVQTypes.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/Properties.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -75,7 +76,7 @@ def KVQ_PipelineOp : KVQ_Op<"pipeline", [IsolatedFromAbove, NoTerminator, Single
     kvq.pipeline @key {
       %k = kvq.rows : !kvq.rows<?x64xbf16>
       %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
-      %q = kvq.round %g to 2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+      %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
       kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
     }
     ```
@@ -105,13 +106,13 @@ def KVQ_RowsOp : KVQ_Op<"rows", [HasParent<"PipelineOp">, Pure]> {
     kvq.pipeline @key {
       %k = kvq.rows : !kvq.rows<?x64xbf16>
       %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
-      %q = kvq.round %g to 2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+      %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
       kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
     }
     ```
   }];
   let results = (outs KVQ_RowsType:$result);
-  let assemblyFormat = "attr-dict `:` type($result)";
+  let assemblyFormat = "attr-dict `:` qualified(type($result))";
   let hasVerifier = 1;
 }
 
@@ -127,7 +128,7 @@ def KVQ_CenterOp : KVQ_Stage<"center", [DeclareOpInterfaceMethods<SymbolUserOpIn
   }];
   let arguments = (ins KVQ_RowsType:$input, SymbolRefAttr:$mean, KVQ_RoundedElement:$element);
   let results = (outs KVQ_RowsType:$result);
-  let assemblyFormat = "$input `by` $mean (`as` $element^)? attr-dict `:` type($input)";
+  let assemblyFormat = "$input `by` $mean (`as` $element^)? attr-dict `:` qualified(type($input))";
 }
 
 def KVQ_RotateOp : KVQ_Stage<"rotate", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
@@ -145,7 +146,7 @@ def KVQ_RotateOp : KVQ_Stage<"rotate", [DeclareOpInterfaceMethods<SymbolUserOpIn
   }];
   let arguments = (ins KVQ_RowsType:$input, ArrayAttr:$factors, KVQ_RoundedElement:$element);
   let results = (outs KVQ_RowsType:$result);
-  let assemblyFormat = "$input `by` custom<Factors>($factors) (`as` $element^)? attr-dict `:` type($input)";
+  let assemblyFormat = "$input `by` custom<Factors>($factors) (`as` $element^)? attr-dict `:` qualified(type($input))";
   let hasFolder = 1;
 }
 
@@ -162,9 +163,9 @@ def KVQ_ClipOp : KVQ_Stage<"clip"> {
     %l = kvq.clip %r order_statistic(0.96) per row : !kvq.rows<?x64xbf16, basis = [hadamard<64>]>
     ```
   }];
-  let arguments = (ins KVQ_RowsType:$input, KVQ_ClipKindAttr:$kind, F64Attr:$value, KVQ_ClipScopeAttr:$scope);
+  let arguments = (ins KVQ_RowsType:$input, EnumProp<KVQ_ClipKind>:$kind, F64Attr:$value, EnumProp<KVQ_ClipScope>:$scope);
   let results = (outs KVQ_RowsType:$result);
-  let assemblyFormat = "$input $kind `(` $value `)` `per` $scope attr-dict `:` type($input)";
+  let assemblyFormat = "$input $kind `(` $value `)` `per` $scope attr-dict `:` qualified(type($input))";
   let hasVerifier = 1;
 }
 
@@ -179,7 +180,7 @@ def KVQ_GroupOp : KVQ_Stage<"group"> {
   }];
   let arguments = (ins KVQ_RowsType:$input, I64Attr:$size);
   let results = (outs KVQ_GroupedType:$result);
-  let assemblyFormat = "$input `along` `channel` `size` $size attr-dict `:` type($input)";
+  let assemblyFormat = "$input `along` `channel` `size` $size attr-dict `:` qualified(type($input))";
 }
 
 def KVQ_RoundOp : KVQ_Stage<"round"> {
@@ -193,13 +194,13 @@ def KVQ_RoundOp : KVQ_Stage<"round"> {
     Constraints: 2, 3, 4 or 8 bits; parameters of f16, bf16 or f32.
 
     ```mlir
-    %q = kvq.round %g to 2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+    %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
     ```
   }];
-  let arguments = (ins KVQ_GroupedType:$input, I64Attr:$bits, KVQ_TieAttr:$tie, KVQ_FormAttr:$form, TypeAttr:$params,
-                       KVQ_ParamSourceAttr:$source);
+  let arguments = (ins KVQ_GroupedType:$input, I64Attr:$bits, EnumProp<KVQ_Tie>:$tie, EnumProp<KVQ_Form>:$form, TypeAttr:$params,
+                       EnumProp<KVQ_ParamSource>:$source);
   let results = (outs KVQ_CodesType:$result);
-  let assemblyFormat = "$input `to` $bits $tie $form `params` $params $source attr-dict `:` type($input)";
+  let assemblyFormat = "$input `to` custom<CodeBits>($bits) $tie $form `params` $params $source attr-dict `:` qualified(type($input))";
 }
 
 def KVQ_PackOp : KVQ_Op<"pack", [HasParent<"PipelineOp">]> {
@@ -211,13 +212,13 @@ def KVQ_PackOp : KVQ_Op<"pack", [HasParent<"PipelineOp">]> {
     kvq.pipeline @value {
       %v = kvq.rows : !kvq.rows<?x64xbf16>
       %g = kvq.group %v along channel size 32 : !kvq.rows<?x64xbf16>
-      %q = kvq.round %g to 4 half_even sym_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 32>
+      %q = kvq.round %g to i4 half_even sym_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 32>
       kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 32, 4, sym_form, f16>
     }
     ```
   }];
   let arguments = (ins KVQ_CodesType:$input);
-  let assemblyFormat = "$input `native` attr-dict `:` type($input)";
+  let assemblyFormat = "$input `native` attr-dict `:` qualified(type($input))";
   let hasVerifier = 1;
 }
 

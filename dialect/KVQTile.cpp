@@ -9,14 +9,6 @@
 using namespace mlir;
 using namespace mlir::kvq;
 
-#include "dialect/KVQTileEnums.cpp.inc"
-
-#define GET_ATTRDEF_CLASSES
-#include "dialect/KVQTileAttrs.cpp.inc"
-
-#define GET_TYPEDEF_CLASSES
-#include "dialect/KVQTileTypes.cpp.inc"
-
 #define GET_OP_CLASSES
 #include "dialect/KVQTileOps.cpp.inc"
 
@@ -97,8 +89,6 @@ LogicalResult TileQuantizeOp::verify() {
 }
 
 void KVQDialect::registerTileOps() {
-  addAttributes<TileSideAttr, TileRecordAttr, TileSideKindAttr, TileClipKindAttr>();
-  addTypes<TileRowType, FragmentType>();
   addOperations<
 #define GET_OP_LIST
 #include "dialect/KVQTileOps.cpp.inc"

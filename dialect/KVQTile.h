@@ -3,7 +3,7 @@
 // Level 3 of the dialect: tile ops (dialect/KVQTileOps.td) with their attributes and types.
 #pragma once
 
-#include "dialect/KVQDialect.h"
+#include "dialect/KVQTypes.h"
 #include "kvq/layout.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
@@ -11,14 +11,6 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
-
-#include "dialect/KVQTileEnums.h.inc"
-
-#define GET_ATTRDEF_CLASSES
-#include "dialect/KVQTileAttrs.h.inc"
-
-#define GET_TYPEDEF_CLASSES
-#include "dialect/KVQTileTypes.h.inc"
 
 #define GET_OP_CLASSES
 #include "dialect/KVQTileOps.h.inc"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Enums, attributes and types of levels 1 and 2.
+// Enums, attributes and types of all levels.
 #pragma once
 
 #include "dialect/KVQDialect.h"
+#include "kvq/layout.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"

@@ -47,7 +47,7 @@ def KVQ_GroupedType : KVQ_Type<"Grouped", "grouped"> {
     ```
   }];
   let parameters = (ins "::mlir::kvq::RowsType":$rows, "int64_t":$size);
-  let assemblyFormat = "`<` $rows `,` $size `>`";
+  let assemblyFormat = "`<` qualified($rows) `,` $size `>`";
   let genVerifyDecl = 1;
 }
 
@@ -61,7 +61,7 @@ def KVQ_CodesType : KVQ_Type<"Codes", "codes"> {
   }];
   let parameters = (ins "::mlir::kvq::RowsType":$rows, "int64_t":$group, "int64_t":$bits,
                         EnumParameter<KVQ_Form>:$form, "::mlir::Type":$params);
-  let assemblyFormat = "`<` $rows `,` $group `,` $bits `,` $form `,` $params `>`";
+  let assemblyFormat = "`<` qualified($rows) `,` $group `,` $bits `,` $form `,` $params `>`";
 }
 
 #endif // KVQ_TYPES

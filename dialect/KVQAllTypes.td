@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Enums, attributes and types of all levels: a dialect has one parser and one printer for each of them.
+include "dialect/KVQTypes.td"
+include "dialect/KVQTileOps.td"
