@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import gguf
 import numpy as np
@@ -211,11 +212,9 @@ class ForwardTest(ToyModel):
 
     def test_untied_output_is_used(self):
         path = self.folder / "untied.gguf"
-        head = -self.weights["token_embd.weight"]
-        write_gguf(path, self.weights | {"output.weight": head})
+        write_gguf(path, self.weights | {"output.weight": -self.weights["token_embd.weight"]})
         _, x = gguf_llama.forward(self.model, self.ids, set(), LAYERS)
-        untied = gguf_llama.next_token_loss(gguf_llama.Model(path), self.ids, x)
-        self.assertGreater(abs(untied - self.loss), 0.1)
+        self.assertGreater(abs(gguf_llama.next_token_loss(gguf_llama.Model(path), self.ids, x) - self.loss), 0.1)
 
     def test_quantized_rows(self):
         path, q4_1 = self.folder / "q4.gguf", gguf.GGMLQuantizationType.Q4_1
@@ -234,10 +233,11 @@ class ForwardTest(ToyModel):
         self.assertIn(f"loss {self.loss:.4f} nats a token over {TOKENS} tokens of 'toy-text'", out)
         self.assertRegex(out, r"layer 1 relative errors q \S+ k \S+ v \S+ attn \S+ mlp \S+\n")
 
-    def test_check_layer_sees_a_wrong_permutation(self):
-        kept, _ = gguf_llama.forward(self.model, self.ids, {0}, 1)
-        wrong = gguf_llama.Layer(kept[0].x, kept[0].q, kept[0].k[..., ::-1], kept[0].v, kept[0].attn, kept[0].mlp)
-        self.assertGreater(trace_gguf.check_layer(self.model, 0, wrong)["k"], 0.1)
+    def test_check_layer_sees_a_missing_unpermutation(self):
+        with mock.patch.object(gguf_llama, "unpermute", lambda weight, heads: weight):
+            status, _, err = run_main(self.gguf, "--check-layer=1", "--tokens=20", "--queries=5", f"--text={self.text}")
+        self.assertEqual(status, 1)
+        self.assertRegex(err, "^trace_gguf: error: layer 1 differs from the plain loops by more than 0.0001\n$")
 
 
 class TokenizerTest(ToyModel):
@@ -266,8 +266,7 @@ class TokenizerTest(ToyModel):
         write_gguf(self.folder / "bos.gguf", self.weights,
                    change=lambda writer: (writer.add_add_bos_token(True), writer.add_bos_token_id(9)))
         tokenizer = gguf_llama.Tokenizer(gguf_llama.Model(self.folder / "bos.gguf"))
-        self.assertEqual(tokenizer.encode("the"), [9, 257])
-        self.assertEqual(tokenizer.decode([9, 257]), "the")
+        self.assertEqual((tokenizer.encode("the"), tokenizer.decode([9, 257])), ([9, 257], "the"))
 
 
 class TraceTest(ToyModel):
@@ -293,14 +292,14 @@ class TraceTest(ToyModel):
 
     def test_document(self):
         document, _, digest = read_safetensors(self.trace("document.safetensors"))
-        body = hashlib.sha256((TEXT + "\n").encode()).hexdigest()
         self.assertEqual(document, {
             "version": 1, "q_start": TOKENS - QUERIES, "tokens": TOKENS, "layers": [0, 1], "dtype": "bf16",
             "model": {"name": "toy", "licence": "cc0-1.0", "file": "toy.gguf", "weight_types": ["F32"],
                       "sha256": hashlib.sha256(self.gguf.read_bytes()).hexdigest(), "layers": LAYERS,
                       "hidden": HIDDEN, "q_heads": HEADS, "kv_heads": KV_HEADS, "head_dim": DIM},
             "rope": {"theta": THETA, "dim": DIM, "style": "rotate_half", "first_position": 0},
-            "text": {"id": "toy-text", "licence": "CC0-1.0", "sha256": body},
+            "text": {"id": "toy-text", "licence": "CC0-1.0",
+                     "sha256": hashlib.sha256(f"{TEXT}\n".encode()).hexdigest()},
             "sha256": digest,
         })
 
@@ -321,11 +320,10 @@ class TraceTest(ToyModel):
 class RefusalTest(ToyModel):
     def assert_refused(self, message, model=None, **changed):
         """The run ends with status 1, one line on stderr that has `message`, and no file more than before."""
-        options = {"--layers": "1", "--tokens": TOKENS, "--queries": QUERIES, "--text": self.text,
-                   "--out": self.folder / "refused.safetensors"}
-        options |= {"--" + key: value for key, value in changed.items()}
+        options = {"layers": 1, "tokens": TOKENS, "queries": QUERIES, "text": self.text,
+                   "out": self.folder / "refused.safetensors"} | changed
         before = sorted(self.folder.rglob("*"))
-        status, out, err = run_main(model or self.gguf, *(f"{key}={value}" for key, value in options.items()))
+        status, out, err = run_main(model or self.gguf, *(f"--{key}={value}" for key, value in options.items()))
         self.assertEqual((status, out, err.count("\n")), (1, "", 1), err)
         self.assertRegex(err, "^trace_gguf: error: .*" + message)
         self.assertEqual(sorted(self.folder.rglob("*")), before)
@@ -337,8 +335,8 @@ class RefusalTest(ToyModel):
     def test_files_that_are_not_models(self):
         (self.folder / "text.gguf").write_text("not a model")
         (self.folder / "empty.gguf").write_bytes(b"")
-        self.assert_refused("is not a GGUF file", self.folder / "text.gguf")
-        self.assert_refused("is not a GGUF file", self.folder / "empty.gguf")
+        for name in ("text.gguf", "empty.gguf"):
+            self.assert_refused("is not a GGUF file", self.folder / name)
         self.assert_refused("No such file", self.folder / "absent.gguf")
 
     def test_every_truncation(self):
@@ -371,13 +369,16 @@ class RefusalTest(ToyModel):
         self.assert_refused("--queries is 0", queries=0)
         self.assert_refused("cannot read the text", text=self.folder / "absent.txt")
         self.assert_refused("is not a folder", out=self.folder / "absent" / "t.safetensors")
-        self.assert_refused("cannot write", out=self.folder)
+        (self.folder / "taken").mkdir()
+        self.assert_refused("cannot write", out=self.folder / "taken")
+        with mock.patch.object(gguf_llama.Tokenizer, "decode", lambda tokenizer, ids: "?"):
+            self.assert_refused("does not round-trip")
 
     def test_exit_status_of_the_program(self):
         script = ROOT / "tools" / "scripts" / "trace_gguf.py"
         run = subprocess.run([sys.executable, script, self.text, "--loss"], capture_output=True, text=True)
-        self.assertEqual((run.returncode, run.stdout), (1, ""))
-        self.assertEqual(run.stderr, f"trace_gguf: error: {self.text} is not a GGUF file\n")
+        self.assertEqual((run.returncode, run.stdout, run.stderr),
+                         (1, "", f"trace_gguf: error: {self.text} is not a GGUF file\n"))
 
 
 class FixtureTest(unittest.TestCase):
@@ -392,8 +393,7 @@ class FixtureTest(unittest.TestCase):
         self.assertEqual(document["sha256"], digest)
         self.assertEqual({key: document[key] for key in ("version", "q_start", "tokens", "layers", "dtype")},
                          {"version": 1, "q_start": 768, "tokens": 1024, "layers": [4, 20], "dtype": "bf16"})
-        self.assertEqual(document["model"]["licence"], "apache-2.0")
-        self.assertEqual(document["rope"]["theta"], 100000.0)
+        self.assertEqual((document["model"]["licence"], document["rope"]["theta"]), ("apache-2.0", 100000.0))
 
         text = trace_gguf.read_text(trace_gguf.DEFAULT_TEXT)
         self.assertEqual(document["text"], {"id": "kvq-prose-1", "licence": "Apache-2.0 WITH LLVM-exception",

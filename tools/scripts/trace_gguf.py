@@ -105,15 +105,14 @@ def to_16_bits(x: np.ndarray, dtype: str, name: str) -> np.ndarray:
 
 
 def trace_tensors(model: Model, layers: dict[int, Layer], q_start: int, dtype: str) -> dict[str, np.ndarray]:
-    """The tensors of a trace as 16-bit patterns: q [Tq, Hq, D], k and v [T, Hkv, D], wo [Hq * D, hidden], in ascending
-    order of their names."""
+    """The tensors of a trace as 16-bit patterns: q [Tq, Hq, D], k and v [T, Hkv, D], wo [Hq * D, hidden]."""
     tensors = {}
     for index, layer in layers.items():
         wo = model.weight(f"blk.{index}.attn_output.weight").T
         for key, value in (("q", layer.q[q_start:]), ("k", layer.k), ("v", layer.v), ("wo", wo)):
             name = f"layers.{index}.{key}"
             tensors[name] = to_16_bits(value, dtype, name)
-    return dict(sorted(tensors.items()))
+    return tensors
 
 
 def describe(model: Model, text: Text, tensors: dict[str, np.ndarray], options: dict) -> dict:
