@@ -79,12 +79,9 @@ static LogicalResult verifyBasis(FusedAttentionOp op, PipelineOp pipeline, RowsT
   ArrayAttr stored = pipeline.getStoredRows().getBasis();
   if (rows.getBasis() == stored)
     return success();
-  InFlightDiagnostic diag = op.emitOpError();
-  diag << "expects its " << what << " in the basis of the " << side << " rows, ";
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os << pipeline.getStoredRows() << ", got " << rows;
-  diag << text;
+  InFlightDiagnostic diag = op.emitOpError("expects its ")
+                            << what << " in the basis of the " << side << " rows, " << pipeline.getStoredRows()
+                            << ", got " << rows;
   diag.attachNote(pipeline.getLoc()) << "the " << side << " rows are stored here";
   return diag;
 }

@@ -22,7 +22,17 @@ def KVQ_AttentionOp : KVQ_AttentionBase<"attention"> {
     have no basis and no center.
 
     ```mlir
-    %o = kvq.attention %q, @cache scale(0.125) causal : !kvq.rows<?x64xbf16> -> !kvq.rows<?x64xbf16>
+    kvq.pipeline @key {
+      %k = kvq.rows : !kvq.rows<?x64xbf16>
+      %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+      %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+      kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+    }
+    kvq.cache @cache {key = @key, value = @key, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
+    func.func @decode(%q: !kvq.rows<?x64xbf16>) -> !kvq.rows<?x64xbf16> {
+      %o = kvq.attention %q, @cache scale(0.125) causal : !kvq.rows<?x64xbf16> -> !kvq.rows<?x64xbf16>
+      return %o : !kvq.rows<?x64xbf16>
+    }
     ```
   }];
   let arguments = (ins KVQ_RowsType:$query, FlatSymbolRefAttr:$cache, F64Attr:$scale, UnitAttr:$causal,
@@ -48,8 +58,21 @@ def KVQ_FusedAttentionOp : KVQ_AttentionBase<"fused_attention"> {
     with softcap needs `add_key_mean`; a centred value needs `add_value_mean`.
 
     ```mlir
-    %o = kvq.fused_attention %q, @cache scale(0.125) causal
-      : !kvq.rows<?x64xf32, basis = [hadamard<64>]> -> !kvq.rows<?x64xf32, basis = [hadamard<64>]>
+    kvq.pipeline @key {
+      %k = kvq.rows : !kvq.rows<?x64xbf16>
+      %r = kvq.rotate %k by hadamard<64> : !kvq.rows<?x64xbf16>
+      %g = kvq.group %r along channel size 64 : !kvq.rows<?x64xbf16, basis = [hadamard<64>]>
+      %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16, basis = [hadamard<64>]>, 64>
+      kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16, basis = [hadamard<64>]>, 64, 2, min_form, f16>
+    }
+    kvq.cache @cache {key = @key, value = @key, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
+    func.func @decode(%q: !kvq.rows<?x64xbf16>) -> !kvq.rows<?x64xbf16> {
+      %r = kvq.rotate %q by hadamard<64> as f32 : !kvq.rows<?x64xbf16>
+      %o = kvq.fused_attention %r, @cache scale(0.125) causal
+        : !kvq.rows<?x64xf32, basis = [hadamard<64>]> -> !kvq.rows<?x64xf32, basis = [hadamard<64>]>
+      %p = kvq.rotate %o by hadamard<64> as bf16 : !kvq.rows<?x64xf32, basis = [hadamard<64>]>
+      return %p : !kvq.rows<?x64xbf16>
+    }
     ```
   }];
   let arguments = (ins KVQ_RowsType:$query, FlatSymbolRefAttr:$cache, F64Attr:$scale, UnitAttr:$causal,

@@ -15,7 +15,13 @@ def KVQ_CacheOp : KVQ_Op<"cache", [Symbol, DeclareOpInterfaceMethods<SymbolUserO
     one element type; the record is legal (kvq/layout.h).
 
     ```mlir
-    kvq.cache @smollm2 {key = @key, value = @value, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
+    kvq.pipeline @key {
+      %k = kvq.rows : !kvq.rows<?x64xbf16>
+      %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+      %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+      kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+    }
+    kvq.cache @smollm2 {key = @key, value = @key, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$key, FlatSymbolRefAttr:$value, I64Attr:$q_heads,

@@ -5,25 +5,26 @@
 include "dialect/KVQDialect.td"
 include "mlir/IR/EnumAttr.td"
 
+/// The summary of an enum that a user writes lists its words: the parser says "expected <summary>".
 class KVQ_Enum<string name, string summary, list<I32EnumAttrCase> cases>
     : I32EnumAttr<name, summary, cases> {
   let cppNamespace = "::mlir::kvq";
   let genSpecializedAttr = 0;
 }
 
-def KVQ_ClipKind : KVQ_Enum<"ClipKind", "how a clip finds its threshold",
+def KVQ_ClipKind : KVQ_Enum<"ClipKind", "order_statistic, ratio or constant",
     [I32EnumAttrCase<"order_statistic", 0>, I32EnumAttrCase<"ratio", 1>, I32EnumAttrCase<"constant", 2>]>;
 
-def KVQ_ClipScope : KVQ_Enum<"ClipScope", "the values that share a clip threshold",
+def KVQ_ClipScope : KVQ_Enum<"ClipScope", "row or group",
     [I32EnumAttrCase<"row", 0>, I32EnumAttrCase<"group", 1>]>;
 
-def KVQ_Tie : KVQ_Enum<"Tie", "how a code on a rounding tie is rounded",
+def KVQ_Tie : KVQ_Enum<"Tie", "half_up or half_even",
     [I32EnumAttrCase<"half_up", 0>, I32EnumAttrCase<"half_even", 1>]>;
 
-def KVQ_Form : KVQ_Enum<"Form", "how a code becomes a value",
+def KVQ_Form : KVQ_Enum<"Form", "min_form, zero_form or sym_form",
     [I32EnumAttrCase<"min_form", 0>, I32EnumAttrCase<"zero_form", 1>, I32EnumAttrCase<"sym_form", 2>]>;
 
-def KVQ_ParamSource : KVQ_Enum<"ParamSource", "the parameters that codes are computed from",
+def KVQ_ParamSource : KVQ_Enum<"ParamSource", "stored or exact",
     [I32EnumAttrCase<"stored", 0>, I32EnumAttrCase<"exact", 1>]>;
 
 def KVQ_Axis : KVQ_Enum<"Axis", "an axis along which a factor of the dequantization varies",

@@ -123,7 +123,13 @@ def KVQ_CenterOp : KVQ_Stage<"center", [DeclareOpInterfaceMethods<SymbolUserOpIn
     constant [layers, kv_heads, D]; a leading extent of 1 serves all layers or heads. Source: OptR, key centring.
 
     ```mlir
-    %c = kvq.center %k by @calib::@key_mean as f32 : !kvq.rows<?x64xbf16>
+    kvq.constants @calib {
+      kvq.constant @key_mean source("k.mean") : tensor<2x3x64xf32>
+    }
+    func.func @example(%k: !kvq.rows<?x64xbf16>) {
+      %c = kvq.center %k by @calib::@key_mean as f32 : !kvq.rows<?x64xbf16>
+      return
+    }
     ```
   }];
   let arguments = (ins KVQ_RowsType:$input, SymbolRefAttr:$mean, KVQ_RoundedElement:$element);
@@ -140,8 +146,14 @@ def KVQ_RotateOp : KVQ_Stage<"rotate", [DeclareOpInterfaceMethods<SymbolUserOpIn
     `dense<@table::@entry inverse>`, its transpose.
 
     ```mlir
-    %r = kvq.rotate %k by [hadamard<64>] : !kvq.rows<?x64xbf16>
-    %p = kvq.rotate %k by [dense<@calib::@u>, hadamard<64>] as f32 : !kvq.rows<?x64xbf16>
+    kvq.constants @calib {
+      kvq.constant @u source("k.rotation") : tensor<2x3x64x64xf32>
+    }
+    func.func @example(%k: !kvq.rows<?x64xbf16>) {
+      %r = kvq.rotate %k by [hadamard<64>] : !kvq.rows<?x64xbf16>
+      %p = kvq.rotate %k by [dense<@calib::@u>, hadamard<64>] as f32 : !kvq.rows<?x64xbf16>
+      return
+    }
     ```
   }];
   let arguments = (ins KVQ_RowsType:$input, ArrayAttr:$factors, KVQ_RoundedElement:$element);
@@ -160,7 +172,10 @@ def KVQ_ClipOp : KVQ_Stage<"clip"> {
     Constraints: a ratio lies in (0, 1]; a constant is positive and finite.
 
     ```mlir
-    %l = kvq.clip %r order_statistic(0.96) per row : !kvq.rows<?x64xbf16, basis = [hadamard<64>]>
+    func.func @example(%r: !kvq.rows<?x64xbf16, basis = [hadamard<64>]>) {
+      %l = kvq.clip %r order_statistic(0.96) per row : !kvq.rows<?x64xbf16, basis = [hadamard<64>]>
+      return
+    }
     ```
   }];
   let arguments = (ins KVQ_RowsType:$input, EnumProp<KVQ_ClipKind>:$kind, F64Attr:$value, EnumProp<KVQ_ClipScope>:$scope);
@@ -175,7 +190,10 @@ def KVQ_GroupOp : KVQ_Stage<"group"> {
     Constraints: the size divides the head dim, and is the head dim itself or a multiple of 32.
 
     ```mlir
-    %g = kvq.group %l along channel size 64 : !kvq.rows<?x64xbf16>
+    func.func @example(%l: !kvq.rows<?x64xbf16>) {
+      %g = kvq.group %l along channel size 64 : !kvq.rows<?x64xbf16>
+      return
+    }
     ```
   }];
   let arguments = (ins KVQ_RowsType:$input, I64Attr:$size);
@@ -194,7 +212,10 @@ def KVQ_RoundOp : KVQ_Stage<"round"> {
     Constraints: 2, 3, 4 or 8 bits; parameters of f16, bf16 or f32.
 
     ```mlir
-    %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+    func.func @example(%g: !kvq.grouped<!kvq.rows<?x64xbf16>, 64>) {
+      %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+      return
+    }
     ```
   }];
   let arguments = (ins KVQ_GroupedType:$input, I64Attr:$bits, EnumProp<KVQ_Tie>:$tie, EnumProp<KVQ_Form>:$form, TypeAttr:$params,

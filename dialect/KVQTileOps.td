@@ -25,14 +25,18 @@ def KVQ_TileSideKind : I32EnumAttr<"TileSideKind", "the key or the value side of
   let cppNamespace = "::mlir::kvq";
   let genSpecializedAttr = 0;
 }
-def KVQ_TileSideKindAttr : EnumAttr<KVQ_Dialect, KVQ_TileSideKind, "side">;
+def KVQ_TileSideKindAttr : EnumAttr<KVQ_Dialect, KVQ_TileSideKind, "side"> {
+  let assemblyFormat = "`<` $value `>`";
+}
 
 def KVQ_TileClipKind : I32EnumAttr<"TileClipKind", "how a clip finds its threshold",
     [I32EnumAttrCase<"order_statistic", 0>, I32EnumAttrCase<"ratio", 1>, I32EnumAttrCase<"constant", 2>]> {
   let cppNamespace = "::mlir::kvq";
   let genSpecializedAttr = 0;
 }
-def KVQ_TileClipKindAttr : EnumAttr<KVQ_Dialect, KVQ_TileClipKind, "tile_clip">;
+def KVQ_TileClipKindAttr : EnumAttr<KVQ_Dialect, KVQ_TileClipKind, "tile_clip"> {
+  let assemblyFormat = "`<` $value `>`";
+}
 
 def KVQ_FragmentKind : I32EnumAttr<"FragmentKind", "what a fragment holds",
     [I32EnumAttrCase<"codes", 0>, I32EnumAttrCase<"params", 1>, I32EnumAttrCase<"query", 2>,
