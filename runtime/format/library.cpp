@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kMagic[8] = {'\x89', 'K', 'V', 'Q', 'L', 'I', 'B', '\n'};
 constexpr size_t kHeaderBytes = 128, kBlobBytes = 64, kKernelBytes = 192, kAlign = 64;
-constexpr size_t kTargetBytes = 16, kFeatureBytes = 64, kSymbolBytes = 64;
+constexpr size_t kTargetBytes = 16, kLevelBytes = 64, kSymbolBytes = 64;
 constexpr uint32_t kMaxEntries = 4096; ///< blobs, and kernels; far above what a library holds
 enum BlobKind : uint32_t { methodBlob, manifestBlob, constantsBlob, objectBlob };
 
@@ -79,8 +79,8 @@ std::string checkKernel(const LibraryKernel &kernel, size_t objects) {
   };
   if (bad(kernel.target, kTargetBytes))
     return tooLong("target", kernel.target, kTargetBytes);
-  if (bad(kernel.features, kFeatureBytes))
-    return tooLong("feature list", kernel.features, kFeatureBytes);
+  if (bad(kernel.level, kLevelBytes))
+    return tooLong("level", kernel.level, kLevelBytes);
   if (bad(kernel.symbol, kSymbolBytes))
     return tooLong("symbol", kernel.symbol, kSymbolBytes);
   if (kernel.symbol.empty())
@@ -127,7 +127,7 @@ std::string tableBytes(const std::vector<Blob> &blobs, const std::vector<Library
     write.integer(uint32_t(kernel.role), 4);
     write.integer(kernel.object, 4);
     write.text(kernel.target, kTargetBytes);
-    write.text(kernel.features, kFeatureBytes);
+    write.text(kernel.level, kLevelBytes);
     write.text(kernel.symbol, kSymbolBytes);
     write.integer(uint64_t(kernel.info.query_floats), 8);
     write.integer(uint64_t(kernel.info.partial_floats), 8);
@@ -218,7 +218,7 @@ std::string Parser::kernel(uint32_t index, LibraryKernel &out) const {
   out.role = KernelRole(read.integer(4));
   out.object = uint32_t(read.integer(4));
   bool good = read.text(kTargetBytes, out.target);
-  good &= read.text(kFeatureBytes, out.features);
+  good &= read.text(kLevelBytes, out.level);
   good &= read.text(kSymbolBytes, out.symbol);
   out.info.query_floats = int64_t(read.integer(8));
   out.info.partial_floats = int64_t(read.integer(8));

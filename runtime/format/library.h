@@ -10,7 +10,7 @@
 // needs u32, file bytes u64, blobs u32, kernels u32, 32 zero bytes, SHA-256 of both tables, SHA-256
 // of header bytes 0..95. Blob: kind u32, zero u32, offset u64, bytes u64, zero u64, SHA-256 of its
 // bytes. Blobs 0, 1, 2 are the method, the manifest and the constants; blob 3 + i is object i.
-// Kernel: role u32, object u32, target char[16], features char[64], symbol char[64], query_floats
+// Kernel: role u32, object u32, target char[16], level char[64], symbol char[64], query_floats
 // i64, partial_floats i64, 24 zero bytes; texts are filled up with zero bytes and end in at least
 // one.
 //
@@ -34,8 +34,8 @@ const char *roleName(KernelRole role);
 struct LibraryKernel {
   KernelRole role = KernelRole::append;
   std::string target = "cpu"; ///< at most 15 bytes
-  std::string features;       ///< instruction sets the code needs beyond the target's base, as in
-                        ///< "avx2,fma,f16c"; at most 63 bytes
+  std::string level; ///< instruction set of the object: "x86-64", "x86-64-v3", "x86-64-v4" or empty
+                     ///< for any; at most 63 bytes
   std::string symbol;                ///< at most 63 bytes
   uint32_t object = 0;               ///< index in the objects
   kvq_cpu_kernel_info info = {0, 0}; ///< the same in all decode kernels of a target

@@ -17,7 +17,7 @@ LibraryContents example() {
   contents.objects = {std::string(4101, '\x22'), "", std::string(64, '\x33')};
   contents.kernels = {
       {KernelRole::append, "cpu", "", "kvq_append", 0, {0, 0}},
-      {KernelRole::decode, "cpu", "avx2,fma", "kvq_decode", 2, {128, 66}},
+      {KernelRole::decode, "cpu", "x86-64-v3", "kvq_decode", 2, {128, 66}},
   };
   return contents;
 }
@@ -59,7 +59,7 @@ TEST(Library, RoundTrip) {
   ASSERT_EQ(view.kernels.size(), 2u);
   EXPECT_EQ(view.kernels[1].role, KernelRole::decode);
   EXPECT_EQ(view.kernels[1].target, "cpu");
-  EXPECT_EQ(view.kernels[1].features, "avx2,fma");
+  EXPECT_EQ(view.kernels[1].level, "x86-64-v3");
   EXPECT_EQ(view.kernels[1].symbol, "kvq_decode");
   EXPECT_EQ(view.kernels[1].object, 2u);
   EXPECT_EQ(view.kernels[1].info.query_floats, 128);
@@ -118,7 +118,7 @@ TEST(Library, WriterRefusesWhatTheReaderWould) {
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.symbol = std::string(64, 'a'); }));
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.symbol = std::string("a\0b", 3); }));
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.target = std::string(16, 'a'); }));
-  EXPECT_TRUE(refused([](LibraryKernel &k) { k.features = std::string(64, 'a'); }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.level = std::string(64, 'a'); }));
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.role = KernelRole(4); }));
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.info.partial_floats = -1; }));
   EXPECT_FALSE(refused([](LibraryKernel &k) { k.symbol = std::string(63, 'a'); }));
