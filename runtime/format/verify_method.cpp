@@ -68,15 +68,18 @@ private:
     range(where + ".offset", constant.offset, 0, INT64_MAX / 2);
     if (constant.offset % 64)
       fail(where + ".offset", "a multiple of 64", std::to_string(constant.offset));
-    range(where + ".shape: rank", int64_t(constant.shape.size()), 0, 4);
+    if (constant.shape.size() > 4)
+      fail(where + ".shape", "at most 4 dims", std::to_string(constant.shape.size()));
+    constexpr int64_t limit = int64_t(1) << 44;
     int64_t elements = 1;
-    for (size_t i = 0; ok() && i < constant.shape.size(); ++i) {
-      range(where + ".shape", constant.shape[i], 1, kMaxCount);
-      elements = elements > INT64_MAX / 16 / constant.shape[i] ? INT64_MAX / 16
-                                                               : elements * constant.shape[i];
+    for (int64_t extent : constant.shape) {
+      range(where + ".shape", extent, 1, kMaxCount);
+      if (!ok())
+        return;
+      elements *= extent; // no overflow: at most 2^44 times 2^16
+      if (elements > limit)
+        fail(where + ".shape", "at most 2^44 elements", "more");
     }
-    if (elements == INT64_MAX / 16)
-      fail(where + ".shape", "fewer than 2^59 elements", "more");
   }
 
   /// A step's reference to a constant of `rank` head dims beside layers and heads.
