@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "passes/analysis/ReadMethod.h"
+
+#include "dialect/KVQRecord.h"
+
+#include "mlir/IR/DialectResourceBlobManager.h"
+
+#include <cstring>
+
+namespace mlir::kvq {
+
+static constexpr int64_t kConstantAlign = 64; ///< bytes
+
+int ConstantTable::indexOf(Operation *from, SymbolRefAttr ref) {
+  auto op = SymbolTable::lookupNearestSymbolFrom<ConstantOp>(from, ref);
+  auto *found = llvm::find(operations, op);
+  if (found != operations.end())
+    return static_cast<int>(found - operations.begin());
+  ::kvq::Constant constant;
+  constant.name = ref.getRootReference().str();
+  for (FlatSymbolRefAttr nested : ref.getNestedReferences())
+    constant.name += "." + nested.getValue().str();
+  ArrayRef<int64_t> shape = op.getTensorType().getShape();
+  constant.shape.assign(shape.begin(), shape.end());
+  list.push_back(std::move(constant));
+  operations.push_back(op);
+  return static_cast<int>(list.size()) - 1;
+}
+
+static ::kvq::RotationFactor readFactor(Operation *op, Attribute attr, ConstantTable &table) {
+  ::kvq::RotationFactor factor;
+  if (auto hadamard = dyn_cast<HadamardAttr>(attr)) {
+    factor.order = static_cast<int>(hadamard.getOrder());
+  } else if (auto block = dyn_cast<BlockHadamardAttr>(attr)) {
+    factor.kind = ::kvq::RotationFactor::Kind::block_hadamard;
+    factor.order = static_cast<int>(block.getOrder());
+  } else {
+    auto dense = cast<DenseAttr>(attr);
+    factor.kind = ::kvq::RotationFactor::Kind::dense;
+    factor.inverse = dense.getInverse();
+    factor.constant = table.indexOf(op, dense.getMatrix());
+  }
+  return factor;
+}
+
+static ::kvq::Step readClip(ClipOp op) {
+  ::kvq::Step step;
+  step.kind = ::kvq::Step::Kind::clip;
+  step.clip = op.getKind() == ClipKind::order_statistic ? ::kvq::Step::Clip::order_statistic
+              : op.getKind() == ClipKind::ratio         ? ::kvq::Step::Clip::ratio
+                                                        : ::kvq::Step::Clip::constant;
+  step.value = op.getValue().convertToDouble();
+  step.per_group = op.getScope() == ClipScope::group;
+  return step;
+}
+
+/// The step of a stage between rows and group.
+static ::kvq::Step readStep(Operation &op, ConstantTable &table) {
+  if (auto clip = dyn_cast<ClipOp>(op))
+    return readClip(clip);
+  ::kvq::Step step;
+  step.result = elementTypeOf(cast<RowsType>(op.getResult(0).getType()).getElement());
+  if (auto center = dyn_cast<CenterOp>(op)) {
+    step.constant = table.indexOf(&op, center.getMean());
+    return step;
+  }
+  step.kind = ::kvq::Step::Kind::rotate;
+  for (Attribute factor : cast<RotateOp>(op).getFactors())
+    step.factors.push_back(readFactor(&op, factor, table));
+  return step;
+}
+
+::kvq::SideMethod readSide(PipelineOp pipeline, ConstantTable &table) {
+  ::kvq::SideMethod side;
+  side.record = recordSideOf(pipeline);
+  side.rows = elementTypeOf(pipeline.getRowsOp().getType().getElement());
+  for (Operation &op : pipeline.getBody().front())
+    if (isa<CenterOp, RotateOp, ClipOp>(op))
+      side.steps.push_back(readStep(op, table));
+  RoundOp round = pipeline.getRoundOp();
+  side.round.tie = round.getTie() == Tie::half_up ? ::kvq::RoundRule::Tie::half_up
+                                                  : ::kvq::RoundRule::Tie::half_even;
+  side.round.source = round.getSource() == ParamSource::stored ? ::kvq::RoundRule::Source::stored
+                                                               : ::kvq::RoundRule::Source::exact;
+  return side;
+}
+
+/// What a method cannot describe, or empty.
+static StringRef unsupportedModifier(FusedAttentionOp attention) {
+  if (attention.getSoftcap())
+    return "softcap";
+  if (attention.getWindow())
+    return "window";
+  if (attention.getSinksAttr())
+    return "sinks";
+  return attention.getQLen() != 1 ? "q_len" : "";
+}
+
+bool rotatesOutputBack(FusedAttentionOp attention) {
+  return attention.getType().isModelRows() ||
+         llvm::any_of(attention.getResult().getUsers(), [](Operation *user) {
+           auto rotate = dyn_cast<RotateOp>(user);
+           return rotate && rotate.getType().isModelRows();
+         });
+}
+
+static ::kvq::AttentionMethod readAttention(CacheOp cache, FusedAttentionOp attention) {
+  ::kvq::AttentionMethod method;
+  method.scale = static_cast<float>(attention.getScale().convertToDouble());
+  method.causal = attention.getCausal();
+  auto rotate = attention.getQuery().getDefiningOp<RotateOp>();
+  bool rotatedKeys = !cache.getKeyPipeline().getStoredRows().getBasis().empty();
+  method.rotate_query = !rotatedKeys || rotate;
+  method.unrotate_output = rotatesOutputBack(attention);
+  RowsType rows = rotate ? rotate.getInput().getType() : attention.getQuery().getType();
+  method.rows = elementTypeOf(rows.getElement());
+  return method;
+}
+
+/// Layers and heads in full, and offsets one after the other.
+static void layOutConstants(::kvq::CacheMethod &method) {
+  int64_t offset = 0;
+  for (::kvq::Constant &constant : method.constants) {
+    constant.shape[0] = method.layers;
+    constant.shape[1] = method.kv_heads;
+    constant.offset = offset;
+    int64_t bytes = sizeof(float);
+    for (int64_t extent : constant.shape)
+      bytes *= extent;
+    offset += ::kvq::layout_detail::roundUp(bytes, kConstantAlign);
+  }
+}
+
+FailureOr<::kvq::CacheMethod> readMethod(CacheOp cache, FusedAttentionOp attention) {
+  if (StringRef what = unsupportedModifier(attention); !what.empty())
+    return attention.emitOpError("expects attention without ")
+           << what << ": version 0 of the library format cannot describe it";
+  ::kvq::CacheMethod method;
+  method.name = cache.getSymName().str();
+  method.q_heads = static_cast<int>(cache.getQHeads());
+  method.kv_heads = static_cast<int>(cache.getKvHeads());
+  method.layers = static_cast<int>(cache.getLayers());
+  method.page = static_cast<int>(cache.getPage());
+  method.sink = static_cast<int>(cache.getSink());
+  method.recent = static_cast<int>(cache.getRecent());
+  ConstantTable table;
+  method.key = readSide(cache.getKeyPipeline(), table);
+  method.value = readSide(cache.getValuePipeline(), table);
+  method.constants = table.constants();
+  layOutConstants(method);
+  method.attention = readAttention(cache, attention);
+  return method;
+}
+
+FailureOr<SmallVector<float>> constantValues(ConstantOp constant) {
+  if (!constant.getValue())
+    return constant.emitOpError("has no value; read a calibration file with "
+                                "kvq-import-calibration, or give a value");
+  if (auto dense = dyn_cast<DenseElementsAttr>(*constant.getValue()))
+    return llvm::to_vector(dense.getValues<float>());
+  int64_t count = constant.getTensorType().getNumElements();
+  auto resource = dyn_cast<DenseResourceElementsAttr>(*constant.getValue());
+  AsmResourceBlob *blob = resource ? resource.getRawHandle().getBlob() : nullptr;
+  if (!blob)
+    return constant.emitOpError("expects a dense value or a resource with data, got ")
+           << *constant.getValue();
+  ArrayRef<char> bytes = blob->getData();
+  if (static_cast<int64_t>(bytes.size()) != count * static_cast<int64_t>(sizeof(float)))
+    return constant.emitOpError("expects a resource of ")
+           << count * sizeof(float) << " bytes, got " << bytes.size();
+  SmallVector<float> values(count);
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+/// Copies `values` of shape `from` to shape `to`, which differs in leading extents of 1.
+static void broadcast(ArrayRef<float> values, ArrayRef<int64_t> from, ArrayRef<int64_t> to,
+                      char *out) {
+  int64_t inner = 1;
+  for (int64_t extent : to.drop_front(2))
+    inner *= extent;
+  for (int64_t layer = 0; layer < to[0]; ++layer)
+    for (int64_t head = 0; head < to[1]; ++head) {
+      int64_t source = (from[0] == 1 ? 0 : layer) * from[1] + (from[1] == 1 ? 0 : head);
+      std::memcpy(out + (layer * to[1] + head) * inner * sizeof(float),
+                  values.data() + source * inner, inner * sizeof(float));
+    }
+}
+
+LogicalResult packConstants(::kvq::CacheMethod &method, CacheOp cache, std::vector<char> &blob) {
+  ConstantTable table;
+  readSide(cache.getKeyPipeline(), table);
+  readSide(cache.getValuePipeline(), table);
+  layOutConstants(method);
+  blob.clear();
+  for (auto [constant, entry] : llvm::zip_equal(method.constants, table.ops())) {
+    ConstantOp op = entry;
+    FailureOr<SmallVector<float>> values = constantValues(op);
+    if (failed(values))
+      return failure();
+    int64_t count = 1;
+    for (int64_t extent : constant.shape)
+      count *= extent;
+    blob.resize(constant.offset +
+                ::kvq::layout_detail::roundUp(count * sizeof(float), kConstantAlign));
+    broadcast(*values, op.getTensorType().getShape(), constant.shape,
+              blob.data() + constant.offset);
+  }
+  return success();
+}
+
+} // namespace mlir::kvq
