@@ -39,7 +39,8 @@ std::vector<double> logitsOf(const AttentionRule &rule, Visible visible, const d
   return logits;
 }
 
-/// Adds softmax(logits) V to `out`; returns the log-sum-exp of the logits.
+/// Adds softmax(logits) V to `out`, with the sink in the denominator; returns the log-sum-exp of
+/// the logits.
 double combine(const std::vector<double> &logits, const double *sink, const double *values, int dim,
                double *out) {
   if (logits.empty())
@@ -48,16 +49,14 @@ double combine(const std::vector<double> &logits, const double *sink, const doub
   double sum = 0;
   for (double logit : logits)
     sum += std::exp(logit - largest);
-  const double lse = largest + std::log(sum);
-  // The denominator alone knows the sink: log(exp(lse) + exp(sink)), without overflow.
-  const double high = sink ? std::max(lse, *sink) : lse;
-  const double all = sink ? high + std::log(std::exp(lse - high) + std::exp(*sink - high)) : lse;
+  // A sink far above all logits makes the denominator infinite and the output 0, as it should.
+  const double denominator = sink ? sum + std::exp(*sink - largest) : sum;
   for (size_t t = 0; t < logits.size(); ++t) {
-    const double probability = std::exp(logits[t] - all);
+    const double probability = std::exp(logits[t] - largest) / denominator;
     for (int d = 0; d < dim; ++d)
       out[d] += probability * values[int64_t(t) * dim + d];
   }
-  return lse;
+  return largest + std::log(sum);
 }
 
 } // namespace
