@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "codegen/artifact/LibraryBuilder.h"
+
+#include "codegen/conversion/BuildKernels.h"
+#include "kvq/layout.h"
+
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace mlir::kvq {
+namespace {
+
+std::vector<::kvq::LibraryKernel> kernelTable(const CpuArtifact &artifact) {
+  const Workspace workspace = workspaceOf(artifact.method);
+  std::vector<::kvq::LibraryKernel> kernels;
+  for (auto role : {::kvq::KernelRole::append, ::kvq::KernelRole::prepare, ::kvq::KernelRole::decode,
+                    ::kvq::KernelRole::merge}) {
+    ::kvq::LibraryKernel kernel;
+    kernel.role = role;
+    kernel.level = cpuLevelName(artifact.level).str();
+    kernel.symbol = std::string("kvq_") + ::kvq::roleName(role);
+    if (role != ::kvq::KernelRole::append)
+      kernel.info = {workspace.queryFloats(), workspace.partialFloats()};
+    kernels.push_back(std::move(kernel));
+  }
+  return kernels;
+}
+
+llvm::json::Value kernelText(const ::kvq::LibraryKernel &kernel) {
+  return llvm::json::Object{{"role", ::kvq::roleName(kernel.role)},
+                            {"target", kernel.target},
+                            {"level", kernel.level},
+                            {"symbol", kernel.symbol}};
+}
+
+std::string manifestText(const CpuArtifact &artifact, const std::vector<::kvq::LibraryKernel> &kernels) {
+  const ::kvq::CacheMethod &method = artifact.method;
+  const ::kvq::RecordLayout layout = ::kvq::buildRecord(method.record());
+  llvm::json::Array kernelList;
+  for (const ::kvq::LibraryKernel &kernel : kernels)
+    kernelList.push_back(kernelText(kernel));
+  llvm::Expected<llvm::json::Value> record = llvm::json::parse(::kvq::recordText(layout, method.name));
+  llvm::json::Object manifest{{"library", int64_t(::kvq::kLibraryVersion)},
+                              {"cache", method.name},
+                              {"q_heads", method.q_heads},
+                              {"kv_heads", method.kv_heads},
+                              {"layers", method.layers},
+                              {"page", method.page},
+                              {"bits_per_element", ::kvq::bitsPerElement(layout)},
+                              {"record", record ? std::move(*record) : llvm::json::Value(nullptr)},
+                              {"kernels", std::move(kernelList)},
+                              {"pipeline", artifact.pipeline}};
+  llvm::consumeError(record.takeError());
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::formatv("{0:2}", llvm::json::Value(std::move(manifest)));
+  return text;
+}
+
+} // namespace
+
+::kvq::LibraryContents buildLibrary(CpuArtifact artifact) {
+  ::kvq::LibraryContents contents;
+  contents.kernels = kernelTable(artifact);
+  contents.method = ::kvq::methodText(artifact.method);
+  contents.manifest = manifestText(artifact, contents.kernels);
+  contents.constants = std::move(artifact.constants);
+  contents.objects.push_back(std::move(artifact.sharedObject));
+  return contents;
+}
+
+} // namespace mlir::kvq

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "tools/kvq-compile/Compile.h"
+
+#include "codegen/artifact/CompileCpu.h"
+#include "codegen/artifact/LibraryBuilder.h"
+#include "codegen/conversion/BuildKernels.h"
+#include "codegen/conversion/FindCache.h"
+#include "passes/Passes.h"
+#include "passes/analysis/ReadMethod.h"
+#include "runtime/format/file.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/FileUtilities.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+
+namespace mlir::kvq {
+namespace {
+
+/// One compile: the state that its stages share.
+class Compiler {
+public:
+  explicit Compiler(const CompileOptions &options) : options(options), handler(sources, &context, llvm::errs()) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult parse();
+  LogicalResult optimize();
+  LogicalResult generate();
+  LogicalResult writeLibrary(CpuArtifact artifact);
+  LogicalResult write(StringRef bytes);
+  void stage(StringRef name, StringRef extension, function_ref<void(llvm::raw_ostream &)> print);
+  LogicalResult fail(const llvm::Twine &message) {
+    llvm::errs() << "kvq-compile: " << message << "\n";
+    return failure();
+  }
+
+  const CompileOptions &options;
+  MLIRContext context;
+  llvm::SourceMgr sources;
+  SourceMgrDiagnosticHandler handler;
+  OwningOpRef<ModuleOp> module;
+  int stages = 0;
+  bool dumped = true;
+};
+
+void Compiler::stage(StringRef name, StringRef extension, function_ref<void(llvm::raw_ostream &)> print) {
+  llvm::errs() << "kvq-compile: " << name << "\n";
+  if (options.dumpStages.empty())
+    return;
+  SmallString<128> path(options.dumpStages);
+  llvm::sys::path::append(path, std::to_string(stages++) + "-" + name + extension);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  print(stream);
+  if (std::string error = ::kvq::writeFile(path.str().str(), {{text.data(), text.size()}}); !error.empty()) {
+    dumped = false;
+    (void)fail("--dump-stages: " + error);
+  }
+}
+
+LogicalResult Compiler::parse() {
+  std::string error;
+  std::unique_ptr<llvm::MemoryBuffer> file = openInputFile(options.input, &error);
+  if (!file)
+    return fail(error);
+  sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
+  context.loadDialect<KVQDialect, func::FuncDialect>();
+  module = parseSourceFile<ModuleOp>(sources, &context);
+  return success(module);
+}
+
+LogicalResult Compiler::optimize() {
+  PassManager passes(&context);
+  buildOptimizePipeline(passes, {options.calibration, options.placement});
+  if (failed(passes.run(*module)))
+    return failure();
+  stage("optimized", ".mlir", [&](llvm::raw_ostream &stream) { module->print(stream); });
+  return success();
+}
+
+LogicalResult Compiler::write(StringRef bytes) {
+  if (!dumped)
+    return failure();
+  if (options.output == "-") {
+    llvm::outs() << bytes;
+    return success();
+  }
+  std::string error = ::kvq::writeFile(options.output, {{bytes.data(), bytes.size()}});
+  return error.empty() ? success() : fail(error);
+}
+
+LogicalResult Compiler::writeLibrary(CpuArtifact artifact) {
+  const ::kvq::RecordLayout layout = ::kvq::buildRecord(artifact.method.record());
+  const size_t code = artifact.sharedObject.size(), constants = artifact.constants.size();
+  std::string bytes;
+  if (std::string error = ::kvq::libraryBytes(buildLibrary(std::move(artifact)), bytes); !error.empty())
+    return fail(error);
+  if (failed(write(bytes)))
+    return failure();
+  llvm::errs() << "kvq-compile: wrote " << options.output << ": 4 kernels for cpu (" << cpuLevelName(options.level)
+               << "), " << bytes.size() << " bytes (code " << code << ", constants " << constants << "), page "
+               << layout.spec.page << ": " << layout.stride << " bytes, "
+               << llvm::formatv("{0:F3}", ::kvq::bitsPerElement(layout)) << " bits per element\n";
+  return success();
+}
+
+LogicalResult Compiler::generate() {
+  FailureOr<CacheAttention> found = findCache(*module);
+  if (failed(found))
+    return failure();
+  FailureOr<::kvq::CacheMethod> method = readMethod(found->cache, found->attention);
+  if (failed(method))
+    return failure();
+  std::string llvmText;
+  auto observe = [&](StringRef name, function_ref<void(llvm::raw_ostream &)> print) {
+    stage(name, name == "llvm" ? ".ll" : ".mlir", print);
+    if (name == "llvm" && options.emit == EmitKind::llvm) {
+      llvm::raw_string_ostream stream(llvmText);
+      print(stream);
+    }
+  };
+  Location loc = found->cache.getLoc();
+  if (options.emit != EmitKind::library) {
+    FailureOr<std::string> object = compileCpuObject(loc, *method, options.level, observe);
+    return failed(object) ? failure() : write(options.emit == EmitKind::llvm ? llvmText : *object);
+  }
+  CpuArtifact artifact{*method, "", "", options.level, ""};
+  std::vector<char> constants;
+  if (failed(packConstants(artifact.method, found->cache, constants)))
+    return failure();
+  artifact.constants.assign(constants.begin(), constants.end());
+  FailureOr<std::string> shared = compileCpuShared(loc, *method, options.level, observe);
+  if (failed(shared))
+    return failure();
+  artifact.sharedObject = std::move(*shared);
+  // Constants have their own blob: the pipeline's text leaves large values out.
+  llvm::raw_string_ostream stream(artifact.pipeline);
+  module->print(stream, OpPrintingFlags().elideLargeElementsAttrs(16).elideLargeResourceString(64));
+  return writeLibrary(std::move(artifact));
+}
+
+LogicalResult Compiler::run() {
+  if (failed(parse()))
+    return failure();
+  if (!options.dumpStages.empty())
+    if (std::error_code error = llvm::sys::fs::create_directories(options.dumpStages))
+      return fail("--dump-stages: cannot make folder '" + options.dumpStages + "': " + error.message());
+  stage("input", ".mlir", [&](llvm::raw_ostream &stream) { module->print(stream); });
+  if (failed(optimize()))
+    return failure();
+  if (options.emit != EmitKind::mlir)
+    return generate();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream);
+  return write(text);
+}
+
+} // namespace
+
+LogicalResult compile(const CompileOptions &options) { return Compiler(options).run(); }
+
+} // namespace mlir::kvq
