@@ -258,7 +258,7 @@ def KVQ_TileQuantizeOp : KVQ_TileOp<"quantize"> {
     `half_even` rounds ties to even, else up; `exact` makes codes from the fp32 parameters, else from the stored ones.
 
     ```mlir
-    %codes, %params = kvq.tile.quantize %row {side = #kvq.tile_side<...>}
+    %codes, %params = kvq.tile.quantize %row {side = #kvq.tile_side<dim = 128, bits = 2, group = 128, form = "min", params = f16>}
       : (!kvq.tile_row<128>) -> (!kvq.fragment<codes>, !kvq.fragment<params>)
     ```
   }];

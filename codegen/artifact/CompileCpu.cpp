@@ -4,6 +4,7 @@
 #include "codegen/Passes.h"
 #include "codegen/conversion/BuildKernels.h"
 #include "codegen/target/Link.h"
+#include "dialect/KVQTile.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

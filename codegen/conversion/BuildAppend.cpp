@@ -2,7 +2,7 @@
 //
 // append: one token of one KV head. Each side: load the row, the steps of its pipeline, quantize,
 // store into the tile.
-#include "codegen/conversion/BuildKernels.h"
+#include "codegen/conversion/KernelBuilder.h"
 
 #include "codegen/conversion/TileMap.h"
 #include "kvq/kernel_abi.h"

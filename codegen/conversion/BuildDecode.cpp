@@ -3,7 +3,7 @@
 // prepare: the queries of one KV head, brought to the key's basis. decode: the tiles of one split
 // of one sequence and KV head. A split begins at a multiple of split_tokens, so it does not depend
 // on the batch.
-#include "codegen/conversion/BuildKernels.h"
+#include "codegen/conversion/KernelBuilder.h"
 
 #include "codegen/conversion/TileMap.h"
 #include "kvq/kernel_abi.h"

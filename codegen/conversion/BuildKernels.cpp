@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "codegen/conversion/BuildKernels.h"
+#include "codegen/conversion/KernelBuilder.h"
 
 #include "codegen/conversion/TileMap.h"
 

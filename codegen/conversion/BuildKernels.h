@@ -3,17 +3,12 @@
 // Skeletons: the four CPU kernels of a method (kernel_abi.h) as functions of tile ops.
 #pragma once
 
-#include "codegen/conversion/Emit.h"
 #include "codegen/conversion/Workspace.h"
-#include "dialect/KVQTile.h"
 #include "runtime/format/method.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::kvq {
-
-/// The record attribute of a method.
-TileRecordAttr recordOf(MLIRContext *context, const ::kvq::CacheMethod &method);
 
 /// The workspace of a method's decode kernels.
 Workspace workspaceOf(const ::kvq::CacheMethod &method);
@@ -24,52 +19,5 @@ std::string unsupportedOnCpu(const ::kvq::CacheMethod &method);
 /// Appends @kvq_append, @kvq_prepare, @kvq_decode and @kvq_merge to `module`. Emits one diagnostic
 /// at `loc` and adds nothing when the CPU target cannot serve `method`.
 LogicalResult buildKernels(ModuleOp module, Location loc, const ::kvq::CacheMethod &method);
-
-/// What the builders share: the method, and an emitter placed in the kernel's body.
-class KernelBuilder {
-public:
-  KernelBuilder(Emit &emit, const ::kvq::CacheMethod &method, Value args, Value item)
-      : emit(emit), method(method), args(args), item(item),
-        record(recordOf(emit.builder.getContext(), method)),
-        queries(method.q_heads / method.kv_heads) {}
-
-  void append();
-  void prepare();
-  void decode();
-  void merge();
-
-private:
-  Type element(::kvq::ElementType type);
-  Type fragment(FragmentKind kind) { return FragmentType::get(emit.builder.getContext(), kind); }
-  Type row(int64_t dim) { return TileRowType::get(emit.builder.getContext(), dim); }
-  Value argument(size_t offset) {
-    return emit.loadField(args, static_cast<int64_t>(offset), emit.i64());
-  }
-  Value pointerArgument(size_t offset) {
-    return emit.loadField(args, static_cast<int64_t>(offset), emit.pointer());
-  }
-
-  /// The part of constant `index` that belongs to this layer and head.
-  Value constant(int index, Value constants, Value layer, Value head);
-  Value applyRotation(Value row, const ::kvq::RotationFactor &factor, bool inverse, bool anyOrder);
-  /// Applies a rotation step, or undoes it.
-  Value rotate(Value row, const ::kvq::Step &step, bool inverse, bool anyOrder);
-  Value loadRow(Value address, ::kvq::ElementType type, int64_t dim);
-
-  void appendSide(bool key, Value address, Value tile, Value token);
-  Value clip(Value row, const ::kvq::SideMethod &side, const ::kvq::Step &step);
-  Value keyShift(Value &query);
-  Value decodeTiles(Value seq, Value head, Value begin, Value end);
-  Value tileAddress(Value seq, Value head, Value token);
-  Value finishOutput(Value row, Value mass);
-  Value splitCount(Value seq);
-
-  Emit &emit;
-  const ::kvq::CacheMethod &method;
-  Value args, item;
-  TileRecordAttr record;
-  int64_t queries;
-  Value constants, layer, constantHead;
-};
 
 } // namespace mlir::kvq

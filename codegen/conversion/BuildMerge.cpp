@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // merge: the splits of one sequence and KV head become output rows in the basis the model expects.
-#include "codegen/conversion/BuildKernels.h"
+#include "codegen/conversion/KernelBuilder.h"
 
 #include "kvq/kernel_abi.h"
 

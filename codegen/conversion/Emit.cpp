@@ -86,6 +86,10 @@ Value Emit::fabs(Value a) { return math::AbsFOp::create(builder, loc, a); }
 Value Emit::fless(Value a, Value b) { return compare(*this, arith::CmpFPredicate::OLT, a, b); }
 Value Emit::fgreater(Value a, Value b) { return compare(*this, arith::CmpFPredicate::OGT, a, b); }
 Value Emit::fequal(Value a, Value b) { return compare(*this, arith::CmpFPredicate::OEQ, a, b); }
+Value Emit::notLessEqual(Value a, Value b) {
+  return compare(*this, arith::CmpFPredicate::UGT, a, b);
+}
+Value Emit::notEqual(Value a, Value b) { return compare(*this, arith::CmpFPredicate::UNE, a, b); }
 Value Emit::fmax(Value a, Value b) { return select(fgreater(a, b), a, b); }
 Value Emit::fmin(Value a, Value b) { return select(fless(a, b), a, b); }
 

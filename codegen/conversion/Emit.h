@@ -66,6 +66,9 @@ public:
   Value fless(Value a, Value b);
   Value fgreater(Value a, Value b);
   Value fequal(Value a, Value b);
+  /// True also when one of them is NaN.
+  Value notLessEqual(Value a, Value b);
+  Value notEqual(Value a, Value b);
   Value select(Value condition, Value a, Value b);
   Value bitcast(Value value, Type type);
   Value splat(Value scalar, int64_t lanes);

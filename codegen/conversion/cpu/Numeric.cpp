@@ -19,16 +19,17 @@ Value Numeric::multiplyAdd(Value a, Value b, Value c) {
   return fadd(fmul(a, b), c);
 }
 
-Value Numeric::widen(Value value) {
-  Type element = getElementTypeOrSelf(value.getType());
+Type Numeric::storageOf(Type element) { return element.isF32() ? element : builder.getI16Type(); }
+
+Value Numeric::widen(Value stored, Type element) {
   if (element.isF32())
-    return value;
+    return stored;
   if (element.isF16() && features.f16c)
-    return arith::ExtFOp::create(builder, loc, withElement(value, f32()), value);
-  Value bits = bitcast(value, withElement(value, builder.getI16Type()));
-  Value wide = arith::ExtUIOp::create(builder, loc, withElement(value, i32()), bits);
+    return arith::ExtFOp::create(builder, loc, withElement(stored, f32()),
+                                 bitcast(stored, withElement(stored, element)));
+  Value wide = arith::ExtUIOp::create(builder, loc, withElement(stored, i32()), stored);
   if (element.isBF16())
-    return bitcast(shl(wide, 16), withElement(value, f32()));
+    return bitcast(shl(wide, 16), withElement(stored, f32()));
   return widenHalf(wide);
 }
 
@@ -53,8 +54,10 @@ Value Numeric::widenHalf(Value bits) {
 Value Numeric::narrow(Value value, Type element) {
   if (element.isF32())
     return value;
+  Type storage = withElement(value, storageOf(element));
   if (element.isF16() && features.f16c)
-    return arith::TruncFOp::create(builder, loc, withElement(value, element), value);
+    return bitcast(arith::TruncFOp::create(builder, loc, withElement(value, element), value),
+                   storage);
   Type wideType = withElement(value, i32());
   Value bits = bitcast(value, wideType);
   Value narrowBits;
@@ -67,9 +70,7 @@ Value Numeric::narrow(Value value, Type element) {
   } else {
     narrowBits = narrowHalf(bits);
   }
-  Value half =
-      arith::TruncIOp::create(builder, loc, withElement(value, builder.getI16Type()), narrowBits);
-  return bitcast(half, withElement(value, element));
+  return arith::TruncIOp::create(builder, loc, storage, narrowBits);
 }
 
 /// Normal results round by adding half a unit; adding 0.5 lets the hardware round subnormal results
@@ -131,8 +132,7 @@ Value Numeric::expNonPositive(Value value) {
     p = multiplyAdd(p, r, real(type, coefficient));
   Value scale = bitcast(shl(add(n, integer(integerType, 127)), 23), type);
   Value result = select(fless(value, real(type, -87.0)), real(type, 0), fmul(p, scale));
-  Value nan = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNO, value, value);
-  return select(nan, value, result);
+  return select(notEqual(value, value), value, result);
 }
 
 Value Numeric::logPositive(Value value) {
@@ -152,8 +152,7 @@ Value Numeric::logPositive(Value value) {
   for (double coefficient : {1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0})
     p = multiplyAdd(p, square, real(type, coefficient));
   Value result = multiplyAdd(e, real(type, 0.6931471805599453), fmul(fmul(p, s), real(type, 2)));
-  Value nan = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::UNO, value, value);
-  return select(nan, value, result);
+  return select(notEqual(value, value), value, result);
 }
 
 Value Numeric::laneMask(Value valid) {

@@ -19,9 +19,13 @@ public:
 
   /// a * b + c, in decode only: whether it is fused depends on the target.
   Value multiplyAdd(Value a, Value b, Value c);
-  /// Exact widening of f16, bf16 or f32 lanes to fp32.
-  Value widen(Value value);
-  /// fp32 to `element`, nearest even, overflow to infinity, NaN to NaN. Subnormals are kept.
+  /// How an element type is held in memory and registers: f16 and bf16 as i16, so that LLVM never
+  /// looks for a library function to move one.
+  Type storageOf(Type element);
+  /// fp32 of what is stored as `element`; exact.
+  Value widen(Value stored, Type element);
+  /// fp32 to what is stored as `element`: nearest even, overflow to infinity, NaN to NaN.
+  /// Subnormals are kept.
   Value narrow(Value value, Type element);
   /// The largest finite value of `element`.
   static double largest(Type element);

@@ -81,10 +81,7 @@ class Rescale : public CpuPattern<TileRescaleOp> {
     OutputMap output(lowering.map(op.getRecord()));
     emit.loop(op.getQueries(), [&](Value q) {
       Value factor = emit.load(emit.f32(), emit.offset(operands.getFactors(), emit.mul(q, 4)));
-      Value unchanged = emit.fequal(factor, emit.real(emit.f32(), 1));
-      Value flag = emit.select(unchanged, emit.integer(unchanged.getType(), 0),
-                               emit.integer(unchanged.getType(), 1));
-      emit.when(flag, [&] {
+      emit.when(emit.notEqual(factor, emit.real(emit.f32(), 1)), [&] {
         Value row = emit.offset(operands.getOutput(), emit.mul(q, output.bytes()));
         Value factors = emit.splat(factor, kLanes);
         mapRow(emit, row, output.vectors * kLanes,

@@ -31,8 +31,13 @@ class Quantize : public CpuPattern<TileQuantizeOp> {
                          side.getParams());
     }
     Value real(double value) const { return emit.real(emit.f32(), value); }
-    Value source(Value fp32, Value stored) const { return exact ? fp32 : emit.widen(stored); }
-    Value isZero(Value value) const { return emit.fequal(value, real(0)); }
+    /// What codes are computed from: the fp32 value, or the stored one.
+    Value source(Value fp32, Value stored) const {
+      return exact ? emit.saturate(fp32, emit.f32()) : emit.widen(stored, side.getParams());
+    }
+    Value isZero(Value stored) const {
+      return emit.fequal(emit.widen(stored, side.getParams()), real(0));
+    }
   };
 
   static GroupRule minForm(const Context &c, Value low, Value high) {
@@ -42,7 +47,7 @@ class Quantize : public CpuPattern<TileQuantizeOp> {
     rule.storedZero = c.stored(low);
     rule.scale = c.source(scale, rule.storedScale);
     rule.shift = c.source(low, rule.storedZero);
-    rule.constant = c.isZero(rule.scale);
+    rule.constant = c.isZero(rule.storedScale);
     return rule;
   }
 
@@ -56,17 +61,15 @@ class Quantize : public CpuPattern<TileQuantizeOp> {
     Value zero = emit.fdiv(emit.fneg(low), rule.scale);
     Value storedZero = c.stored(zero);
     rule.shift = c.source(zero, storedZero);
-    Value fits = emit.fgreater(c.real(Numeric::largest(c.side.getParams())), emit.fabs(zero));
-    fits = emit.bitOr(fits,
-                      emit.fequal(emit.fabs(zero), c.real(Numeric::largest(c.side.getParams()))));
-    Value bad = emit.bitOr(c.isZero(rule.scale), emit.select(fits, no(emit), yes(emit)));
-    rule.constant = bad;
+    Value largest = c.real(Numeric::largest(c.side.getParams()));
+    rule.constant = emit.bitOr(c.isZero(storedScale), emit.notLessEqual(emit.fabs(zero), largest));
     // A group that the form cannot hold becomes one value v: code 0, scale |v|, zero -sign(v).
-    Value middle = emit.widen(c.stored(emit.fmul(emit.fadd(low, high), c.real(0.5))));
+    Value middle =
+        emit.widen(c.stored(emit.fmul(emit.fadd(low, high), c.real(0.5))), c.side.getParams());
     Value sign = emit.select(emit.fgreater(middle, c.real(0)), c.real(-1),
                              emit.select(emit.fless(middle, c.real(0)), c.real(1), c.real(0)));
-    rule.storedScale = emit.select(bad, c.stored(emit.fabs(middle)), storedScale);
-    rule.storedZero = emit.select(bad, c.stored(sign), storedZero);
+    rule.storedScale = emit.select(rule.constant, c.stored(emit.fabs(middle)), storedScale);
+    rule.storedZero = emit.select(rule.constant, c.stored(sign), storedZero);
     return rule;
   }
 
@@ -77,12 +80,9 @@ class Quantize : public CpuPattern<TileQuantizeOp> {
     rule.storedScale = c.stored(scale);
     rule.scale = c.source(scale, rule.storedScale);
     rule.shift = c.real(c.top / 2);
-    rule.constant = c.isZero(rule.scale);
+    rule.constant = c.isZero(rule.storedScale);
     return rule;
   }
-
-  static Value yes(Numeric &emit) { return emit.integer(emit.builder.getI1Type(), 1); }
-  static Value no(Numeric &emit) { return emit.integer(emit.builder.getI1Type(), 0); }
 
   static Value codesOf(const Context &c, const GroupRule &rule, Value x) {
     Numeric &emit = c.emit;

@@ -39,8 +39,8 @@ class LoadRow : public CpuPattern<TileLoadRowOp> {
     Value row = emit.scratch(4 * dim);
     emit.loop(emit.index(0), emit.index(dim), kLanes, [&](Value channel) {
       Value source = emit.offset(operands.getAddress(), emit.mul(channel, bytes));
-      Value lanes = emit.load(emit.vec(kLanes, element), source, bytes);
-      emit.store(emit.widen(lanes), emit.offset(row, emit.mul(channel, 4)), 64);
+      Value lanes = emit.load(emit.vec(kLanes, emit.storageOf(element)), source, bytes);
+      emit.store(emit.widen(lanes, element), emit.offset(row, emit.mul(channel, 4)), 64);
     });
     return {row};
   }
@@ -128,8 +128,9 @@ class RoundRow : public CpuPattern<TileRoundRowOp> {
   using CpuPattern::CpuPattern;
   SmallVector<Value> lower(TileRoundRowOp op, Adaptor operands, Numeric &emit) const final {
     if (!op.getElement().isF32())
-      mapRow(emit, operands.getRow(), op.getRow().getType().getDim(),
-             [&](Value lanes) { return emit.widen(emit.narrow(lanes, op.getElement())); });
+      mapRow(emit, operands.getRow(), op.getRow().getType().getDim(), [&](Value lanes) {
+        return emit.widen(emit.narrow(lanes, op.getElement()), op.getElement());
+      });
     return {operands.getRow()};
   }
 };

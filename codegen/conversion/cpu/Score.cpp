@@ -36,10 +36,10 @@ class LoadParams : public CpuPattern<TileLoadParamsOp> {
   static Value load(Numeric &emit, const TileMap &map, Value tile, const ParamSlot &slot,
                     Type element, Value mask) {
     int64_t bytes = element.getIntOrFloatBitWidth() / 8;
-    Value region =
-        emit.load(emit.vec(slot.regionBytes / bytes, element), emit.offset(tile, slot.regionOffset),
-                  rowAlignment(map, slot.regionOffset, slot.regionBytes));
-    Value lanes = emit.widen(emit.shuffle(region, slot.elements));
+    Value region = emit.load(emit.vec(slot.regionBytes / bytes, emit.storageOf(element)),
+                             emit.offset(tile, slot.regionOffset),
+                             rowAlignment(map, slot.regionOffset, slot.regionBytes));
+    Value lanes = emit.widen(emit.shuffle(region, slot.elements), element);
     return emit.select(mask, lanes, emit.real(lanes.getType(), 0));
   }
 

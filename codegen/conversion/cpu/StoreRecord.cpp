@@ -105,7 +105,8 @@ class StoreParams : public CpuPattern<TileStoreParamsOp> {
       for (int64_t channel = field.firstChannel; channel < field.endChannel;
            channel += map.groupSize(key)) {
         int64_t source = channel / map.groupSize(key) * 8 + zero;
-        Value parameter = emit.load(side.getParams(), emit.offset(operands.getParams(), source));
+        Value parameter =
+            emit.load(emit.storageOf(side.getParams()), emit.offset(operands.getParams(), source));
         emit.store(parameter, emit.offset(address, ::kvq::bitAddress(field, 0, channel) / 8),
                    bytes);
       }

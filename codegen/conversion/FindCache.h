@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#pragma once
+
+#include "dialect/KVQ.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir::kvq {
+
+/// A cache and the attention that reads it.
+struct CacheAttention {
+  CacheOp cache;
+  FusedAttentionOp attention;
+};
+
+/// The one fused attention of `module` and its cache; a diagnostic when there is none or a second.
+FailureOr<CacheAttention> findCache(ModuleOp module);
+
+} // namespace mlir::kvq
