@@ -14,6 +14,7 @@ constexpr char kMagic[8] = {'\x89', 'K', 'V', 'Q', 'L', 'I', 'B', '\n'};
 constexpr size_t kHeaderBytes = 128, kBlobBytes = 64, kKernelBytes = 192, kAlign = 64;
 constexpr size_t kTargetBytes = 16, kLevelBytes = 64, kSymbolBytes = 64;
 constexpr uint32_t kMaxEntries = 4096; ///< blobs, and kernels; far above what a library holds
+constexpr int64_t kMaxFloats = int64_t(1) << 40;
 enum BlobKind : uint32_t { methodBlob, manifestBlob, constantsBlob, objectBlob };
 
 size_t roundUp(size_t x) { return (x + kAlign - 1) / kAlign * kAlign; }
@@ -90,8 +91,10 @@ std::string checkKernel(const LibraryKernel &kernel, size_t objects) {
   if (kernel.object >= objects)
     return where + "expected one of " + std::to_string(objects) + " objects, got number " +
            std::to_string(kernel.object);
-  if (kernel.info.query_floats < 0 || kernel.info.partial_floats < 0)
-    return where + "expected workspace sizes that are not negative";
+  for (int64_t floats : {kernel.info.query_floats, kernel.info.partial_floats})
+    if (floats < 0 || floats > kMaxFloats)
+      return where + "expected workspace sizes of 0 to " + std::to_string(kMaxFloats) +
+             " floats, got " + std::to_string(floats);
   return "";
 }
 

@@ -1,0 +1,647 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The C interface over kernels written by hand (runtime_kernels.c), so that a failure here is one
+// of the loader or the launcher.
+#include "kvq/runtime.h"
+
+#include "runtime/format/library.h"
+#include "runtime/format/method.h"
+#include "runtime/lib/ThreadPool.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <thread>
+
+using namespace kvq;
+
+namespace {
+
+constexpr int64_t kKeyDim = 16, kValueDim = 8, kHeads = 2, kRatio = 2, kLayers = 2;
+constexpr float kConstants[kLayers * kHeads] = {0.25f, 0.5f, 1, 2};
+
+std::string readAll(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+CacheMethod exampleMethod() {
+  CacheMethod method;
+  method.name = "example";
+  method.key.record.dim = int(kKeyDim), method.key.record.bits = 8;
+  method.value.record.dim = int(kValueDim), method.value.record.bits = 4;
+  method.key.rows = method.value.rows = method.attention.rows = ElementType::f32;
+  method.q_heads = int(kHeads * kRatio), method.kv_heads = int(kHeads),
+  method.layers = int(kLayers);
+  method.page = 32;
+  method.attention.scale = 0.5f;
+  method.constants = {{"mean", {kLayers, kHeads}, 0}};
+  return method;
+}
+
+LibraryContents example(const std::string &kernels = KVQ_TEST_KERNELS) {
+  LibraryContents contents;
+  contents.method = methodText(exampleMethod());
+  contents.manifest = R"({"pipeline":"example"})";
+  contents.constants.assign(reinterpret_cast<const char *>(kConstants), sizeof kConstants);
+  contents.objects = {readAll(kernels)};
+  const char *const symbols[] = {"kvq_append", "kvq_prepare", "kvq_decode", "kvq_merge"};
+  for (uint32_t role = 0; role < 4; ++role)
+    contents.kernels.push_back({KernelRole(role), "cpu", "", symbols[role], 0, {kRatio, 2}});
+  return contents;
+}
+
+struct Close {
+  void operator()(kvq_library *library) const { kvq_close(library); }
+};
+using Handle = std::unique_ptr<kvq_library, Close>;
+
+kvq_status open(const LibraryContents &contents, Handle &out, uint32_t flags = KVQ_ALLOW_HOST_CODE,
+                int threads = 3) {
+  std::string bytes;
+  EXPECT_EQ(libraryBytes(contents, bytes), "");
+  const kvq_open_options options = {sizeof options, flags, threads};
+  kvq_library *library = nullptr;
+  const kvq_status status = kvq_open_memory(bytes.data(), bytes.size(), &options, &library);
+  EXPECT_EQ(library != nullptr, status == KVQ_OK);
+  out.reset(library);
+  return status;
+}
+
+Handle openExample() {
+  Handle library;
+  EXPECT_EQ(open(example(), library), KVQ_OK) << kvq_last_error();
+  return library;
+}
+
+/// Memory at a multiple of 128, filled with bytes that are no good number.
+struct Memory {
+  explicit Memory(size_t bytes) : bytes(bytes) {
+    data = static_cast<char *>(std::aligned_alloc(128, (bytes + 127) / 128 * 128));
+    std::memset(data, 0xff, bytes);
+  }
+  Memory(const Memory &) = delete;
+  Memory &operator=(const Memory &) = delete;
+  ~Memory() { std::free(data); }
+  float &at(int64_t offset) { return *reinterpret_cast<float *>(data + offset); }
+
+  size_t bytes;
+  char *data;
+};
+
+/// A cache of `heads` heads with rows at odd strides, and a decode over three sequences.
+struct Scenario {
+  static constexpr int64_t page = 32, pages = 4, tokens = 70, batch = 3;
+  int64_t heads, first, layer = 1;
+  int64_t headStride = 4096, pageStride; ///< above what a record needs
+  int64_t kStride, vStride, qStride, outStride;
+  std::vector<int64_t> slots;
+  std::vector<int32_t> table = {2, 0, 3, -7}, lengths = {70, 0, 33};
+  Memory k, v, pool, q, out, lse, workspace;
+  kvq_append_args append = {};
+  kvq_decode_args decode = {};
+
+  explicit Scenario(int64_t first = 0, int64_t heads = kHeads)
+      : heads(heads), first(first), pageStride(heads * headStride + 128),
+        kStride(heads * kKeyDim * 4 + 16), vStride(heads * (kValueDim * 4 + 16)),
+        qStride(heads * kRatio * kKeyDim * 4 + 32), outStride(heads * kRatio * kValueDim * 4 + 48),
+        k(size_t(tokens * kStride)), v(size_t(tokens * vStride)), pool(size_t(pages * pageStride)),
+        q(size_t(batch * qStride)), out(size_t(batch * outStride)),
+        lse(size_t(batch * heads * kRatio * 4)), workspace(1 << 16) {
+    fill();
+    arguments();
+  }
+
+  float key(int64_t t, int64_t h, int64_t d) const { return float((t * 3 + h * 5 + d) % 7) - 3; }
+  float value(int64_t t, int64_t h, int64_t d) const { return float((t + h * 2 + d) % 5) - 1; }
+  float query(int64_t b, int64_t h, int64_t d) const { return float((b + h + d) % 3) - 1; }
+
+  void fill() {
+    for (int64_t t = 0; t < tokens; ++t) {
+      slots.push_back(table[size_t(t / page)] * page + t % page);
+      for (int64_t h = 0; h < heads; ++h) {
+        for (int64_t d = 0; d < kKeyDim; ++d)
+          k.at(t * kStride + (h * kKeyDim + d) * 4) = key(t, first + h, d);
+        for (int64_t d = 0; d < kValueDim; ++d)
+          v.at(t * vStride + h * (kValueDim * 4 + 16) + d * 4) = value(t, first + h, d);
+      }
+    }
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t h = 0; h < heads * kRatio; ++h)
+        for (int64_t d = 0; d < kKeyDim; ++d)
+          q.at(b * qStride + (h * kKeyDim + d) * 4) = query(b, first * kRatio + h, d);
+  }
+
+  void arguments() {
+    append.size = sizeof append;
+    append.k = k.data, append.v = v.data;
+    append.k_token_stride = kStride, append.k_head_stride = kKeyDim * 4;
+    append.v_token_stride = vStride, append.v_head_stride = kValueDim * 4 + 16;
+    append.slots = slots.data(), append.tokens = tokens;
+    append.pool = pool.data, append.page_stride = pageStride, append.head_stride = headStride;
+    append.page_tokens = page;
+    append.layer = layer, append.first_head = first, append.kv_heads = heads;
+    decode.size = sizeof decode;
+    decode.q = q.data, decode.q_seq_stride = qStride, decode.q_head_stride = kKeyDim * 4;
+    decode.out = out.data, decode.out_seq_stride = outStride,
+    decode.out_head_stride = kValueDim * 4;
+    decode.lse = &lse.at(0), decode.lse_seq_stride = heads * kRatio * 4, decode.lse_head_stride = 4;
+    decode.pool = pool.data, decode.page_stride = pageStride, decode.head_stride = headStride;
+    decode.page_tokens = page;
+    decode.block_table = table.data(), decode.block_table_stride = 0;
+    decode.block_table_columns = int64_t(table.size());
+    decode.lengths = lengths.data(), decode.batch = batch, decode.max_length = 100;
+    decode.split_tokens = 16;
+    decode.layer = layer, decode.first_head = first, decode.kv_heads = heads;
+    decode.workspace = workspace.data, decode.workspace_bytes = workspace.bytes;
+  }
+
+  /// Sum over the tokens of a sequence of what the kernels store.
+  float keySum(int64_t length, int64_t h) const {
+    float sum = 0;
+    for (int64_t t = 0; t < length; ++t) {
+      for (int64_t d = 0; d < kKeyDim; ++d)
+        sum += key(t, first + h, d);
+      sum -= kConstants[layer * kHeads + first + h];
+    }
+    return sum;
+  }
+  float valueSum(int64_t length, int64_t h) const {
+    float sum = 0;
+    for (int64_t t = 0; t < length; ++t)
+      for (int64_t d = 0; d < kValueDim; ++d)
+        sum += value(t, first + h, d);
+    return sum;
+  }
+
+  void expectResults(float offset = 0, float scale = 0.5f) {
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t j = 0; j < heads * kRatio; ++j) {
+        const int64_t h = j / kRatio, length = lengths[size_t(b)];
+        float logit = 0;
+        for (int64_t d = 0; d < kKeyDim; ++d)
+          logit += scale * query(b, first * kRatio + j, d);
+        for (int64_t d = 0; d < kValueDim; ++d) {
+          const float row = logit * keySum(length, h) + valueSum(length, h) + float(d) + offset;
+          EXPECT_EQ(out.at(b * outStride + (j * kValueDim + d) * 4), length ? row : 0)
+              << "sequence " << b << " head " << j << " channel " << d;
+        }
+        EXPECT_EQ(lse.at((b * heads * kRatio + j) * 4), length ? keySum(length, h) : -INFINITY);
+      }
+  }
+};
+
+TEST(Runtime, QueryTellsTheGeometry) {
+  const Handle library = openExample();
+  kvq_geometry geometry = {};
+  geometry.size = sizeof geometry;
+  ASSERT_EQ(kvq_query(library.get(), &geometry), KVQ_OK);
+  EXPECT_EQ(geometry.size, sizeof geometry);
+  EXPECT_EQ(geometry.q_heads, 4);
+  EXPECT_EQ(geometry.kv_heads, 2);
+  EXPECT_EQ(geometry.layers, 2);
+  EXPECT_EQ(geometry.key_dim, 16);
+  EXPECT_EQ(geometry.value_dim, 8);
+  EXPECT_EQ(geometry.key_bits, 8);
+  EXPECT_EQ(geometry.value_bits, 4);
+  EXPECT_EQ(geometry.key_rows, KVQ_F32);
+  EXPECT_EQ(geometry.page_tokens, 32);
+  EXPECT_EQ(geometry.page_step, 16);
+  EXPECT_EQ(geometry.append_step, 1);
+  EXPECT_EQ(geometry.query_rotated, 0);
+  EXPECT_EQ(geometry.scale, 0.5f);
+  EXPECT_EQ(kvq_method_text(library.get()), methodText(exampleMethod()));
+  EXPECT_STREQ(kvq_manifest_text(library.get()), R"({"pipeline":"example"})");
+  EXPECT_EQ(kvq_method_text(nullptr), nullptr);
+}
+
+TEST(Runtime, QueryPageCountsBytes) {
+  const Handle library = openExample();
+  for (int64_t tokens : {0, 16, 32, 48}) {
+    RecordSpec spec = exampleMethod().record();
+    if (tokens)
+      spec.page = int(tokens);
+    const RecordLayout layout = buildRecord(spec);
+    kvq_page_geometry page = {};
+    page.size = sizeof page;
+    ASSERT_EQ(kvq_query_page(library.get(), tokens, &page), KVQ_OK);
+    EXPECT_EQ(page.record_bytes, layout.bytes);
+    EXPECT_EQ(page.head_stride, layout.stride);
+    EXPECT_EQ(page.page_bytes, 2 * layout.stride);
+    EXPECT_EQ(page.bits_per_element, bitsPerElement(layout));
+  }
+  kvq_page_geometry page = {};
+  page.size = sizeof page;
+  EXPECT_EQ(kvq_query_page(library.get(), 24, &page), KVQ_INVALID_ARGUMENT);
+  EXPECT_STREQ(kvq_last_error(), "page_tokens: expected a positive multiple of 16, or 0, got 24");
+}
+
+TEST(Runtime, AppendAndDecodePassEveryArgument) {
+  const Handle library = openExample();
+  Scenario scenario;
+  ASSERT_EQ(kvq_append(library.get(), &scenario.append), KVQ_OK) << kvq_last_error();
+  ASSERT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_OK) << kvq_last_error();
+  scenario.expectResults();
+  scenario.decode.scale = 2;
+  ASSERT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_OK);
+  scenario.expectResults(0, 2);
+}
+
+TEST(Runtime, PartOfTheHeads) {
+  const Handle library = openExample();
+  Scenario scenario(1, 1);
+  ASSERT_EQ(kvq_append(library.get(), &scenario.append), KVQ_OK) << kvq_last_error();
+  ASSERT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_OK) << kvq_last_error();
+  scenario.expectResults();
+}
+
+TEST(Runtime, NegativeSlotsAreSkipped) {
+  const Handle library = openExample();
+  Scenario scenario;
+  ASSERT_EQ(kvq_append(library.get(), &scenario.append), KVQ_OK);
+  const std::vector<char> before(scenario.pool.data, scenario.pool.data + scenario.pool.bytes);
+  std::memset(scenario.k.data, 0, scenario.k.bytes);
+  std::fill(scenario.slots.begin(), scenario.slots.end(), -1);
+  ASSERT_EQ(kvq_append(library.get(), &scenario.append), KVQ_OK);
+  EXPECT_EQ(std::memcmp(before.data(), scenario.pool.data, before.size()), 0);
+}
+
+TEST(Runtime, NothingToDoNeedsNoPointers) {
+  const Handle library = openExample();
+  kvq_append_args append = {};
+  append.size = sizeof append;
+  EXPECT_EQ(kvq_append(library.get(), &append), KVQ_OK) << kvq_last_error();
+  kvq_decode_args decode = {};
+  decode.size = sizeof decode;
+  EXPECT_EQ(kvq_decode(library.get(), &decode), KVQ_OK) << kvq_last_error();
+}
+
+TEST(Runtime, LseMayBeNull) {
+  const Handle library = openExample();
+  Scenario scenario;
+  scenario.decode.lse = nullptr;
+  ASSERT_EQ(kvq_append(library.get(), &scenario.append), KVQ_OK);
+  ASSERT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_OK);
+  EXPECT_TRUE(std::isnan(scenario.lse.at(0)));
+}
+
+struct Calls {
+  std::vector<int64_t> items;
+
+  static void run(void *context, int64_t items, kvq_item_fn fn, void *task) {
+    static_cast<Calls *>(context)->items.push_back(items);
+    for (int64_t i = items; i-- > 0;)
+      fn(task, i);
+  }
+};
+
+TEST(Runtime, CallersParallelForRunsTheItems) {
+  const Handle library = openExample();
+  Scenario scenario;
+  Calls calls;
+  scenario.append.parallel_for = scenario.decode.parallel_for = Calls::run;
+  scenario.append.parallel_context = scenario.decode.parallel_context = &calls;
+  ASSERT_EQ(kvq_append(library.get(), &scenario.append), KVQ_OK);
+  ASSERT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_OK);
+  scenario.expectResults();
+  // tokens * heads; sequences * heads; the same times ceil(100 / 16) splits; sequences * heads
+  EXPECT_EQ(calls.items, (std::vector<int64_t>{140, 6, 42, 6}));
+}
+
+TEST(Runtime, WorkspaceSize) {
+  const Handle library = openExample();
+  Scenario scenario;
+  size_t bytes = 0;
+  ASSERT_EQ(kvq_workspace_size(library.get(), &scenario.decode, &bytes), KVQ_OK);
+  // 6 (sequence, head) of 2 floats rounded up to 64 bytes, then 42 pieces of 2 floats
+  EXPECT_EQ(bytes, 64u + 42 * 8);
+  scenario.decode.workspace_bytes = bytes;
+  ASSERT_EQ(kvq_append(library.get(), &scenario.append), KVQ_OK);
+  EXPECT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_OK);
+  scenario.decode.workspace_bytes = bytes - 1;
+  EXPECT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_INVALID_ARGUMENT);
+  EXPECT_STREQ(kvq_last_error(), "workspace_bytes: expected at least 400, got 399");
+  scenario.decode.split_tokens = 0; // 1024: one split
+  ASSERT_EQ(kvq_workspace_size(library.get(), &scenario.decode, &bytes), KVQ_OK);
+  EXPECT_EQ(bytes, 64u + 6 * 8);
+  scenario.decode.batch = INT32_MAX, scenario.decode.max_length = INT32_MAX;
+  scenario.decode.split_tokens = 16;
+  EXPECT_EQ(kvq_workspace_size(library.get(), &scenario.decode, &bytes), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(bytes, 64u + 6 * 8);
+}
+
+/// `change` makes one argument wrong; the message must begin with its name, and nothing is written.
+template <typename Change> void expectAppendError(const char *name, Change change) {
+  const Handle library = openExample();
+  Scenario scenario;
+  change(scenario.append);
+  EXPECT_EQ(kvq_append(library.get(), &scenario.append), KVQ_INVALID_ARGUMENT) << name;
+  EXPECT_EQ(std::string(kvq_last_error()).find(std::string(name) + ": expected"), 0u)
+      << name << ": " << kvq_last_error();
+  EXPECT_TRUE(std::isnan(scenario.pool.at(0)));
+}
+
+template <typename Change> void expectDecodeError(const char *name, Change change) {
+  const Handle library = openExample();
+  Scenario scenario;
+  ASSERT_EQ(kvq_append(library.get(), &scenario.append), KVQ_OK);
+  change(scenario.decode, scenario);
+  EXPECT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_INVALID_ARGUMENT) << name;
+  EXPECT_EQ(std::string(kvq_last_error()).find(std::string(name) + ": expected"), 0u)
+      << name << ": " << kvq_last_error();
+  EXPECT_TRUE(std::isnan(scenario.out.at(0)));
+}
+
+TEST(Runtime, AppendChecksItsArguments) {
+  using A = kvq_append_args;
+  auto shifted = [](const void *p, int64_t by) { return static_cast<const char *>(p) + by; };
+  expectAppendError("args.size", [](A &a) { a.size = 8; });
+  expectAppendError("k", [](A &a) { a.k = nullptr; });
+  expectAppendError("v", [&](A &a) { a.v = shifted(a.v, 4); });
+  expectAppendError("slots", [](A &a) { a.slots = nullptr; });
+  expectAppendError("pool", [](A &a) { a.pool = nullptr; });
+  expectAppendError("pool", [](A &a) { a.pool = static_cast<char *>(a.pool) + 64; });
+  expectAppendError("k_token_stride", [](A &a) { a.k_token_stride += 4; });
+  expectAppendError("k_head_stride", [](A &a) { a.k_head_stride += 8; });
+  expectAppendError("v_token_stride", [](A &a) { a.v_token_stride += 1; });
+  expectAppendError("v_head_stride", [](A &a) { a.v_head_stride += 4; });
+  expectAppendError("page_stride", [](A &a) { a.page_stride += 64; });
+  expectAppendError("page_stride", [](A &a) { a.page_stride = 0; });
+  expectAppendError("head_stride", [](A &a) { a.head_stride = 128; });
+  expectAppendError("page_tokens", [](A &a) { a.page_tokens = 24; });
+  expectAppendError("page_tokens", [](A &a) { a.page_tokens = 0; });
+  expectAppendError("tokens", [](A &a) { a.tokens = -1; });
+  expectAppendError("layer", [](A &a) { a.layer = 2; });
+  expectAppendError("first_head", [](A &a) { a.first_head = -1; });
+  expectAppendError("kv_heads", [](A &a) { a.kv_heads = 3; });
+  expectAppendError("first_head + kv_heads", [](A &a) { a.first_head = 1; });
+}
+
+TEST(Runtime, DecodeChecksItsArguments) {
+  using D = kvq_decode_args;
+  using S = Scenario;
+  expectDecodeError("args.size", [](D &d, S &) { d.size = 0; });
+  expectDecodeError("q", [](D &d, S &) { d.q = nullptr; });
+  expectDecodeError("out", [](D &d, S &) { d.out = static_cast<char *>(d.out) + 4; });
+  expectDecodeError("q_seq_stride", [](D &d, S &) { d.q_seq_stride += 4; });
+  expectDecodeError("q_head_stride", [](D &d, S &) { d.q_head_stride += 4; });
+  expectDecodeError("out_seq_stride", [](D &d, S &) { d.out_seq_stride = 0; });
+  expectDecodeError("out_head_stride", [](D &d, S &) { d.out_head_stride = 16; });
+  expectDecodeError("lse_seq_stride", [](D &d, S &) { d.lse_seq_stride += 2; });
+  expectDecodeError("lse_head_stride", [](D &d, S &) { d.lse_head_stride = 0; });
+  expectDecodeError("pool", [](D &d, S &) { d.pool = nullptr; });
+  expectDecodeError("head_stride", [](D &d, S &) { d.head_stride = -4096; });
+  expectDecodeError("page_tokens", [](D &d, S &) { d.page_tokens = 8; });
+  expectDecodeError("block_table", [](D &d, S &) { d.block_table = nullptr; });
+  expectDecodeError("block_table_stride", [](D &d, S &) { d.block_table_stride = 4; });
+  expectDecodeError("block_table_stride", [](D &d, S &) { d.block_table_stride = 6; });
+  expectDecodeError("block_table_columns", [](D &d, S &) { d.block_table_columns = -1; });
+  expectDecodeError("lengths[0]", [](D &d, S &) { d.block_table_columns = 2; });
+  expectDecodeError("lengths", [](D &d, S &) { d.lengths = nullptr; });
+  expectDecodeError("lengths[2]", [](D &, S &s) { s.lengths[2] = -1; });
+  expectDecodeError("lengths[0]", [](D &d, S &) { d.max_length = 69; });
+  expectDecodeError("batch", [](D &d, S &) { d.batch = -1; });
+  expectDecodeError("split_tokens", [](D &d, S &) { d.split_tokens = 24; });
+  expectDecodeError("layer", [](D &d, S &) { d.layer = -1; });
+  expectDecodeError("scale", [](D &d, S &) { d.scale = NAN; });
+  expectDecodeError("workspace", [](D &d, S &) { d.workspace = nullptr; });
+  expectDecodeError("workspace",
+                    [](D &d, S &) { d.workspace = static_cast<char *>(d.workspace) + 32; });
+  expectDecodeError("first_head + kv_heads", [](D &d, S &) { d.first_head = 1; });
+}
+
+TEST(Runtime, NullArgumentsAreErrors) {
+  const Handle library = openExample();
+  kvq_library *out = nullptr;
+  size_t bytes = 0;
+  kvq_decode_args decode = {};
+  decode.size = sizeof decode;
+  EXPECT_EQ(kvq_open(nullptr, nullptr, &out), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_open("x", nullptr, nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_open_memory(nullptr, 0, nullptr, &out), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_query(nullptr, nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_query(library.get(), nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_query_page(library.get(), 0, nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_supports(nullptr, nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_append(library.get(), nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_append(nullptr, nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_decode(library.get(), nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_workspace_size(library.get(), &decode, nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_workspace_size(nullptr, &decode, &bytes), KVQ_INVALID_ARGUMENT);
+  kvq_close(nullptr);
+}
+
+TEST(Runtime, StructsOfALaterVersion) {
+  const Handle library = openExample();
+  struct {
+    kvq_geometry known;
+    int64_t later;
+  } geometry = {};
+  geometry.known.size = sizeof geometry, geometry.later = 5;
+  EXPECT_EQ(kvq_query(library.get(), &geometry.known), KVQ_OK);
+  EXPECT_EQ(geometry.later, 0);
+  EXPECT_EQ(geometry.known.size, sizeof geometry);
+  struct {
+    kvq_use known;
+    int64_t later;
+  } use = {};
+  use.known.size = sizeof use;
+  EXPECT_EQ(kvq_supports(library.get(), &use.known), KVQ_OK);
+  use.later = 1;
+  EXPECT_EQ(kvq_supports(library.get(), &use.known), KVQ_INVALID_ARGUMENT);
+}
+
+TEST(Runtime, SupportsGivesAllReasons) {
+  Handle library;
+  ASSERT_EQ(open(example(), library, 0), KVQ_OK);
+  kvq_use use = {};
+  use.size = sizeof use;
+  use.q_heads = 4, use.key_dim = 128, use.value_rows = KVQ_BF16, use.layers = 3;
+  use.page_tokens = 20, use.query_length = 2;
+  EXPECT_EQ(kvq_supports(library.get(), &use), KVQ_UNSUPPORTED);
+  EXPECT_STREQ(
+      kvq_last_error(),
+      "the library was opened without KVQ_ALLOW_HOST_CODE, so its kernels are not loaded\n"
+      "key_dim: the library has 16, asked for 128\n"
+      "value_rows: the library has f32, asked for bf16\n"
+      "layers: the library has constants of 2, asked for 3\n"
+      "page_tokens: expected a positive multiple of 16, or 0, got 20\n"
+      "query_length: the library has kernels for 1 query token of a sequence, asked for 2");
+  ASSERT_EQ(open(example(), library), KVQ_OK);
+  EXPECT_EQ(kvq_supports(library.get(), nullptr), KVQ_OK);
+}
+
+TEST(Runtime, HostCodeIsLoadedOnlyWhenAllowed) {
+  Handle library;
+  ASSERT_EQ(open(example(), library, 0), KVQ_OK);
+  Scenario scenario;
+  size_t bytes = 0;
+  EXPECT_EQ(kvq_append(library.get(), &scenario.append), KVQ_UNSUPPORTED);
+  EXPECT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_UNSUPPORTED);
+  EXPECT_EQ(kvq_workspace_size(library.get(), &scenario.decode, &bytes), KVQ_UNSUPPORTED);
+  // What the object is does not matter then.
+  LibraryContents contents = example();
+  contents.objects[0] = "not an object";
+  EXPECT_EQ(open(contents, library, 0), KVQ_OK);
+  EXPECT_EQ(open(contents, library), KVQ_INVALID_FILE);
+  EXPECT_NE(std::string(kvq_last_error()).find("cannot be loaded"), std::string::npos);
+}
+
+/// Opening with one change of the contents; a part of the message must be as given.
+template <typename Change>
+void expectOpenError(kvq_status status, const char *part, Change change) {
+  LibraryContents contents = example();
+  change(contents);
+  Handle library;
+  EXPECT_EQ(open(contents, library), status) << part;
+  EXPECT_NE(std::string(kvq_last_error()).find(part), std::string::npos) << kvq_last_error();
+}
+
+TEST(Runtime, OpenRefusesLibrariesThatCannotWork) {
+  using C = LibraryContents;
+  expectOpenError(KVQ_INVALID_FILE, "none for merge", [](C &c) { c.kernels.pop_back(); });
+  expectOpenError(KVQ_INVALID_FILE, "'missing'", [](C &c) { c.kernels[1].symbol = "missing"; });
+  expectOpenError(KVQ_INVALID_FILE, "one CPU kernel for append",
+                  [](C &c) { c.kernels.push_back(c.kernels[0]); });
+  expectOpenError(KVQ_INVALID_FILE, "in one object", [](C &c) {
+    c.objects.push_back(c.objects[0]);
+    c.kernels[2].object = 1;
+  });
+  expectOpenError(KVQ_INVALID_FILE, "constant 'mean': expected 16 bytes at 0",
+                  [](C &c) { c.constants.resize(15); });
+  expectOpenError(KVQ_INVALID_FILE, "the method of the library is not valid",
+                  [](C &c) { c.method = "{}"; });
+}
+
+TEST(Runtime, LevelsOfInstructionSets) {
+  LibraryContents contents = example();
+  Handle library;
+  for (LibraryKernel &kernel : contents.kernels)
+    kernel.level = "another-machine";
+  ASSERT_EQ(open(contents, library), KVQ_OK); // can be queried
+  EXPECT_EQ(kvq_supports(library.get(), nullptr), KVQ_UNSUPPORTED);
+  EXPECT_NE(std::string(kvq_last_error()).find("'another-machine'"), std::string::npos);
+  // A second set that runs anywhere is used instead.
+  for (LibraryKernel kernel : example().kernels)
+    contents.kernels.push_back(kernel);
+  ASSERT_EQ(open(contents, library), KVQ_OK);
+  EXPECT_EQ(kvq_supports(library.get(), nullptr), KVQ_OK);
+  contents.kernels.clear();
+  ASSERT_EQ(open(contents, library), KVQ_OK);
+  EXPECT_EQ(kvq_supports(library.get(), nullptr), KVQ_UNSUPPORTED);
+  EXPECT_STREQ(kvq_last_error(), "the library has no kernels for the CPU");
+}
+
+TEST(Runtime, OpenRefusesDamageAndOtherVersions) {
+  std::string bytes;
+  ASSERT_EQ(libraryBytes(example(), bytes), "");
+  kvq_library *library = nullptr;
+  auto openBytes = [&] { return kvq_open_memory(bytes.data(), bytes.size(), nullptr, &library); };
+  ASSERT_EQ(openBytes(), KVQ_OK);
+  kvq_close(library);
+  bytes[8] = 1;
+  EXPECT_EQ(openBytes(), KVQ_OTHER_VERSION);
+  EXPECT_NE(std::string(kvq_last_error()).find("version 0"), std::string::npos);
+  EXPECT_NE(std::string(kvq_last_error()).find("version 1"), std::string::npos);
+  bytes[8] = 0, bytes.back() ^= 1;
+  EXPECT_EQ(openBytes(), KVQ_INVALID_FILE);
+  EXPECT_EQ(library, nullptr);
+  EXPECT_EQ(kvq_open("/nonexistent/x.kvqlib", nullptr, &library), KVQ_IO_ERROR);
+  EXPECT_NE(std::string(kvq_last_error()).find("/nonexistent/x.kvqlib"), std::string::npos);
+  kvq_open_options options = {sizeof options, 2, 0};
+  EXPECT_EQ(kvq_open_memory(bytes.data(), bytes.size(), &options, &library), KVQ_INVALID_ARGUMENT);
+  options = {sizeof options, 0, -1};
+  EXPECT_EQ(kvq_open_memory(bytes.data(), bytes.size(), &options, &library), KVQ_INVALID_ARGUMENT);
+}
+
+TEST(Runtime, OpenFromAFile) {
+  const std::string path = testing::TempDir() + "kvq_runtime.kvqlib";
+  ASSERT_EQ(writeLibrary(path, example()), "");
+  kvq_library *library = nullptr;
+  const kvq_open_options options = {sizeof options, KVQ_ALLOW_HOST_CODE, 1};
+  ASSERT_EQ(kvq_open(path.c_str(), &options, &library), KVQ_OK) << kvq_last_error();
+  const Handle handle(library);
+  Scenario scenario;
+  ASSERT_EQ(kvq_append(library, &scenario.append), KVQ_OK);
+  ASSERT_EQ(kvq_decode(library, &scenario.decode), KVQ_OK);
+  scenario.expectResults();
+}
+
+TEST(Runtime, LibrariesDoNotMixTheirKernels) {
+  // The dynamic linker identifies objects by name, and these objects stay loaded when they are
+  // closed.
+  for (int round = 0; round < 3; ++round)
+    for (auto [path, offset] :
+         {std::pair(KVQ_TEST_KERNELS, 0.0f), std::pair(KVQ_TEST_OTHER_KERNELS, 1000.0f)}) {
+      Handle library;
+      ASSERT_EQ(open(example(path), library), KVQ_OK) << kvq_last_error();
+      Scenario scenario;
+      ASSERT_EQ(kvq_append(library.get(), &scenario.append), KVQ_OK);
+      ASSERT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_OK);
+      scenario.expectResults(offset);
+    }
+  Handle first, second;
+  ASSERT_EQ(open(example(), first), KVQ_OK);
+  ASSERT_EQ(open(example(KVQ_TEST_OTHER_KERNELS), second), KVQ_OK);
+  Scenario scenario;
+  ASSERT_EQ(kvq_append(first.get(), &scenario.append), KVQ_OK);
+  ASSERT_EQ(kvq_decode(second.get(), &scenario.decode), KVQ_OK);
+  scenario.expectResults(1000);
+  ASSERT_EQ(kvq_decode(first.get(), &scenario.decode), KVQ_OK);
+  scenario.expectResults();
+}
+
+TEST(Runtime, ThreadsShareALibrary) {
+  const Handle library = openExample();
+  Scenario scenarios[4];
+  std::vector<std::thread> threads;
+  for (Scenario &scenario : scenarios)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) {
+        EXPECT_EQ(kvq_append(library.get(), &scenario.append), KVQ_OK);
+        EXPECT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_OK);
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (Scenario &scenario : scenarios)
+    scenario.expectResults();
+}
+
+TEST(Runtime, ErrorsBelongToTheirThread) {
+  EXPECT_EQ(kvq_query(nullptr, nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_STREQ(kvq_last_error(), "library: expected a pointer, got null");
+  std::thread([] { EXPECT_STREQ(kvq_last_error(), ""); }).join();
+}
+
+TEST(Runtime, StatusNames) {
+  EXPECT_STREQ(kvq_status_name(KVQ_OK), "KVQ_OK");
+  EXPECT_STREQ(kvq_status_name(KVQ_OTHER_VERSION), "KVQ_OTHER_VERSION");
+  EXPECT_STREQ(kvq_status_name(KVQ_INTERNAL_ERROR), "KVQ_INTERNAL_ERROR");
+  EXPECT_STREQ(kvq_status_name(8), "unknown status");
+  EXPECT_STREQ(kvq_status_name(-1), "unknown status");
+  EXPECT_STREQ(kvq_version(), KVQ_VERSION);
+}
+
+TEST(ThreadPool, RunsEachItemOnce) {
+  for (int threads : {1, 2, 7}) {
+    ThreadPool pool(threads);
+    for (int64_t items : {0, 1, 2, 6, 7, 8, 1000, 12345}) {
+      std::vector<std::atomic<int>> counts(static_cast<size_t>(items));
+      pool.run(
+          items,
+          [](void *task, int64_t item) {
+            ++(*static_cast<std::vector<std::atomic<int>> *>(task))[size_t(item)];
+          },
+          &counts);
+      for (const std::atomic<int> &count : counts)
+        EXPECT_EQ(count, 1);
+    }
+  }
+}
+
+} // namespace
