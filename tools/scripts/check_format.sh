@@ -12,7 +12,7 @@ mode=(--dry-run --Werror)
 mapfile -t files < <(git ls-files '*.h' '*.c' '*.cpp')
 ((${#files[@]})) || exit 0
 if ! complaints="$("$llvm_bin/clang-format" "${mode[@]}" "${files[@]}" 2>&1)"; then
-  grep -o '^[^ :]*:[0-9]*' <<<"$complaints" | sort -t: -k1,1 -u |
+  grep -oE '^[^ :]+:[0-9]+' <<<"$complaints" | sort -t: -k1,1 -u |
     sed 's/$/: not formatted; tools\/scripts\/check_format.sh --fix rewrites it/'
   exit 1
 fi
