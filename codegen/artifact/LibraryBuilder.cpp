@@ -4,6 +4,7 @@
 #include "codegen/conversion/BuildKernels.h"
 #include "kvq/layout.h"
 
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 

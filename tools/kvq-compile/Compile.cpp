@@ -16,6 +16,7 @@
 #include "mlir/Support/FileUtilities.h"
 
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -73,7 +74,7 @@ LogicalResult Compiler::parse() {
   sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
   context.loadDialect<KVQDialect, func::FuncDialect>();
   module = parseSourceFile<ModuleOp>(sources, &context);
-  return success(module);
+  return success(static_cast<bool>(module));
 }
 
 LogicalResult Compiler::optimize() {

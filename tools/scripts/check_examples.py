@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs the ```mlir examples of op descriptions in .td files through kvq-opt.
 
-Every op must have at least one example that names it, and each example must parse, verify and round-trip."""
+Every op must have at least one example that names it, and each example must parse, verify and round-trip. The example
+of a tile op is one op in its generic spelling; it is closed over a function whose arguments are its operands."""
 
 import argparse
 import re
@@ -10,6 +11,23 @@ import subprocess
 import sys
 
 OP = re.compile(r"^def \w+Op\b[^\n]*?:\s*\w+<\"([\w.]+)\"", re.M)
+
+TILE_OP = re.compile(r"kvq\.tile\.\w+(?P<operands>[^:{]*)(\{.*\})?\s*:\s*\((?P<types>[^)]*)\)\s*->", re.S)
+# What the examples call #record: any record will do.
+TILE_RECORD = """#side = #kvq.tile_side<dim = 128, bits = 2, group = 128, form = "min", params = f16>
+#record = #kvq.tile_record<k = #side, v = #side>
+"""
+
+
+def close(example):
+    """A module around an example: a tile op becomes the body of a function over its operands."""
+    match = TILE_OP.search(example)
+    if not match:
+        return example
+    names = re.findall(r"%\w+", match["operands"])
+    types = re.findall(r"(?:[^,<(]|<[^>]*>)+", match["types"])
+    arguments = ", ".join(f"{name}: {kind.strip()}" for name, kind in zip(names, types))
+    return f"{TILE_RECORD}func.func @example({arguments}) {{\n{example}\nreturn\n}}\n"
 
 
 def ops_of(text):
@@ -23,7 +41,7 @@ def ops_of(text):
 def run(example, kvq_opt):
     """The diagnostics of one example; empty when it is right."""
     command = [kvq_opt, "--verify-roundtrip", "-"]
-    done = subprocess.run(command, input=example, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input=close(example), capture_output=True, text=True, check=False)
     return done.stderr if done.returncode else ""
 
 
