@@ -31,7 +31,8 @@ struct PlanLayout : impl::PlanLayoutBase<PlanLayout> {
   LogicalResult plan(CacheOp cache) {
     ::kvq::RecordSpec spec = recordSpecOf(cache);
     if (page < 0 || page > std::numeric_limits<int>::max())
-      return cache.emitOpError("expects a page of at least one tile, got option page = ") << page;
+      return cache.emitOpError("expects a page of at least one tile, got option page = ")
+             << page.getValue();
     if (page)
       spec.page = static_cast<int>(page);
     if (std::string rule = ::kvq::verifyRecord(spec); !rule.empty())

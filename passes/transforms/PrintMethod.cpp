@@ -36,7 +36,7 @@ struct PrintMethod : impl::PrintMethodBase<PrintMethod> {
     std::vector<char> blob;
     if (constants && failed(packConstants(*method, cache, blob)))
       return failure();
-    llvm::outs() << ::kvq::methodText(*method) << "\n";
+    llvm::outs() << ::kvq::methodText(*method);
     if (!constants)
       return success();
     llvm::outs() << "constants: " << blob.size() << " bytes\n";
