@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "tools/kvq-run/Cache.h"
+
+#include "runtime/reference/Append.h"
+#include "runtime/reference/Rotation.h"
+#include "runtime/reference/convert.h"
+
+namespace kvq {
+namespace {
+
+RecordLayout layoutOf(const CacheMethod &method, int64_t page) {
+  RecordSpec spec = method.record();
+  spec.page = int(page);
+  return buildRecord(spec);
+}
+
+std::string outcome(const char *call, kvq_status status) {
+  return status == KVQ_OK
+             ? ""
+             : std::string(call) + ": " + kvq_status_name(status) + ": " + kvq_last_error();
+}
+
+/// A tensor's bytes at an aligned address.
+Memory aligned(const TensorView &tensor) {
+  Memory copy(tensor.data.size);
+  std::memcpy(copy.data(), tensor.data.data, tensor.data.size);
+  return copy;
+}
+
+} // namespace
+
+LayerCache::LayerCache(kvq_library *library, const CacheMethod &method, const Trace &trace,
+                       int64_t page, int64_t layer)
+    : library(library), method(method), trace(trace), layer(layer), page(page),
+      pages((trace.tokens + page - 1) / page), layout(layoutOf(method, page)),
+      pool(size_t(pages * trace.kvHeads * layout.stride)) {
+  for (int64_t i = 0; i < pages; ++i)
+    table.push_back(int32_t(pages - 1 - i));
+}
+
+std::string LayerCache::append(const TraceLayer &tensors) {
+  const Memory keys = aligned(*tensors.k), values = aligned(*tensors.v);
+  std::vector<int64_t> slots;
+  for (int64_t token = 0; token < trace.tokens; ++token)
+    slots.push_back(table[size_t(token / page)] * page + token % page);
+  const int64_t row = trace.headDim * elementBytes(trace.element);
+  kvq_append_args args = {};
+  args.size = sizeof args;
+  args.k = keys.data(), args.v = values.data();
+  args.k_token_stride = args.v_token_stride = trace.kvHeads * row;
+  args.k_head_stride = args.v_head_stride = row;
+  args.slots = slots.data(), args.tokens = trace.tokens;
+  args.pool = pool.data();
+  args.page_stride = trace.kvHeads * layout.stride, args.head_stride = layout.stride;
+  args.page_tokens = page, args.layer = layer;
+  return outcome("append", kvq_append(library, &args));
+}
+
+Memory LayerCache::queries(const TraceLayer &tensors, const Constants &constants) const {
+  Memory rows = aligned(*tensors.q);
+  if (method.attention.rotate_query)
+    return rows;
+  // The library expects what a model with the rotation in W_Q would compute.
+  const int64_t dim = trace.headDim, heads = trace.queryHeads, bytes = elementBytes(trace.element);
+  for (int64_t i = 0; i < trace.queries() * heads; ++i) {
+    std::vector<float> row(static_cast<size_t>(dim));
+    readElements(*tensors.q, i * dim, dim, row.data());
+    const RowPlace place = {layer, i % heads / (heads / trace.kvHeads)};
+    for (const Step &step : method.key.steps)
+      if (step.kind == Step::Kind::rotate)
+        rotateRow(step.factors, constants, place, row);
+    for (int64_t d = 0; d < dim; ++d) {
+      const uint32_t bits = encodeElement(trace.element, row[size_t(d)]);
+      std::memcpy(rows.data() + (i * dim + d) * bytes, &bits, size_t(bytes));
+    }
+  }
+  return rows;
+}
+
+void LayerCache::unrotate(const Constants &constants, std::vector<double> &out) const {
+  const int64_t dim = trace.headDim, heads = trace.queryHeads;
+  for (int64_t i = 0; i < trace.queries() * heads; ++i) {
+    std::vector<double> row(out.begin() + i * dim, out.begin() + (i + 1) * dim);
+    const RowPlace place = {layer, i % heads / (heads / trace.kvHeads)};
+    for (auto step = method.value.steps.rbegin(); step != method.value.steps.rend(); ++step)
+      if (step->kind == Step::Kind::rotate)
+        unrotateRow(step->factors, constants, place, row);
+    std::copy(row.begin(), row.end(), out.begin() + i * dim);
+  }
+}
+
+std::string LayerCache::decode(const TraceLayer &tensors, const Constants &constants,
+                               AttentionResult &out) {
+  const int64_t batch = trace.queries(), heads = trace.queryHeads, dim = trace.headDim;
+  const int64_t row = dim * elementBytes(trace.element), elements = batch * heads * dim;
+  const Memory q = queries(tensors, constants);
+  Memory rows(static_cast<size_t>(batch * heads * row));
+  std::vector<float> lse(size_t(batch * heads));
+  std::vector<int32_t> lengths;
+  for (int64_t i = 0; i < batch; ++i)
+    lengths.push_back(int32_t(trace.queryStart + i + 1));
+  kvq_decode_args args = {};
+  args.size = sizeof args;
+  args.q = q.data(), args.out = rows.data(), args.lse = lse.data();
+  args.q_seq_stride = args.out_seq_stride = heads * row;
+  args.q_head_stride = args.out_head_stride = row;
+  args.lse_seq_stride = heads * 4, args.lse_head_stride = 4;
+  args.pool = pool.data();
+  args.page_stride = trace.kvHeads * layout.stride, args.head_stride = layout.stride;
+  args.page_tokens = page, args.layer = layer;
+  args.block_table = table.data(), args.block_table_columns = pages; // one row for all sequences
+  args.lengths = lengths.data(), args.batch = batch, args.max_length = trace.tokens;
+  size_t bytes = 0;
+  if (std::string error = outcome("workspace", kvq_workspace_size(library, &args, &bytes));
+      !error.empty())
+    return error;
+  Memory workspace(bytes);
+  args.workspace = workspace.data(), args.workspace_bytes = bytes;
+  if (std::string error = outcome("decode", kvq_decode(library, &args)); !error.empty())
+    return error;
+  const TensorView view = {
+      "out", tensors.q->type, {elements}, {rows.data(), size_t(batch * heads * row)}};
+  std::vector<float> values(static_cast<size_t>(elements));
+  readElements(view, 0, elements, values.data());
+  out.out.assign(values.begin(), values.end());
+  out.lse.assign(lse.begin(), lse.end());
+  if (!method.attention.unrotate_output)
+    unrotate(constants, out.out);
+  return "";
+}
+
+std::vector<double> LayerCache::dequantize(const Constants &constants, char side) const {
+  std::vector<double> rows;
+  rows.reserve(size_t(trace.kvHeads * trace.tokens * trace.headDim));
+  for (int64_t head = 0; head < trace.kvHeads; ++head)
+    for (int64_t token = 0; token < trace.tokens; ++token) {
+      const int64_t record = table[size_t(token / page)] * trace.kvHeads + head;
+      const uint8_t *at = reinterpret_cast<const uint8_t *>(pool.data()) + record * layout.stride;
+      const std::vector<double> row =
+          kvq::dequantize(method, layout, constants, {layer, head}, at, side, token % page);
+      rows.insert(rows.end(), row.begin(), row.end());
+    }
+  return rows;
+}
+
+} // namespace kvq
