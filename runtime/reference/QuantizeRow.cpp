@@ -44,14 +44,14 @@ struct Range {
   float low, high;
 };
 
-/// Least and largest of `size` numbers; a zero is +0.
+/// Least and largest of `size` numbers.
 Range rangeOf(const float *x, int size) {
   Range range = {x[0], x[0]};
   for (int i = 1; i < size; ++i) {
     range.low = x[i] < range.low ? x[i] : range.low;
     range.high = x[i] > range.high ? x[i] : range.high;
   }
-  return {range.low + 0.0f, range.high + 0.0f};
+  return range;
 }
 
 Range clipRange(const Step &step, const float *x, int size) {

@@ -188,6 +188,8 @@ TEST(Layout, VerifierNamesWhatItExpectedAndGot) {
             "value: expected 1, 2, 3, 4 or 8 bits, got 5");
   EXPECT_EQ(both([](RecordSpec &s) { s.k.group = 48; }),
             "key: expected a group that is a multiple of 32 and divides the head dim 128, got 48");
+  EXPECT_EQ(both([](RecordSpec &s) { s.k.group = 16; }),
+            "key: expected a group that is a multiple of 32 and divides the head dim 128, got 16");
   EXPECT_EQ(both([](RecordSpec &s) { s.k.group = -32; }),
             "key: expected a group that is a multiple of 32 and divides the head dim 128, got -32");
   EXPECT_EQ(both([](RecordSpec &s) { s.k.bits = 4, s.k.packing = CodePacking::nibble; }),

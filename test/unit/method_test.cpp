@@ -188,8 +188,8 @@ TEST(Method, ConstantsAreChecked) {
             "value.steps[0].factors[0].order: expected a power of two, got 24");
   EXPECT_EQ(errorWith([](CacheMethod &m) { m.value.steps[0].factors[0].order = 64; }),
             "value.steps[0].factors[0].order: expected a divisor of the head dim 96, got 64");
-  EXPECT_EQ(errorWith([](CacheMethod &m) { m.constants[0].offset = 4; }),
-            "constants[0].offset: expected a multiple of 64, got 4");
+  EXPECT_EQ(errorWith([](CacheMethod &m) { m.constants[0].offset = 32; }),
+            "constants[0].offset: expected a multiple of 64, got 32");
   EXPECT_EQ(errorWith([](CacheMethod &m) { m.constants[0].offset = -64; }),
             "constants[0].offset: expected 0 to 4611686018427387903, got -64");
   EXPECT_EQ(errorWith([](CacheMethod &m) { m.constants[0].shape = {1, 1, 1, 1, 1}; }),

@@ -234,6 +234,33 @@ TEST(Writer, ZeroFormOfRowsItCannotHold) {
             (Bytes{0, 3, 0, 0}));
 }
 
+TEST(Writer, ZeroFormOfConstantRowsItCanHold) {
+  const QuantizedRow row = quantize(tinySide(2, ParameterForm::zero), Floats(4, 5));
+  EXPECT_EQ(row.scale, Floats{1e-8f / 3});
+  EXPECT_EQ(row.zero, Floats{-5 / (1e-8f / 3)});
+  EXPECT_EQ(row.codes, Bytes(4, 0));
+}
+
+TEST(Writer, StepsTooSmallForTheParameterType) {
+  // The step is 3e-10, which is 0 in f16; it is the stored step that decides, whatever the source.
+  for (RoundRule::Source source : {RoundRule::Source::stored, RoundRule::Source::exact})
+    for (int bits : {2, 8}) {
+      SideMethod side = tinySide(bits, ParameterForm::min, ElementType::f16);
+      side.round.source = source;
+      const QuantizedRow row = quantize(side, {0x1p-23f, 0x1p-23f + 1e-9f, 0x1p-23f, 0x1p-23f});
+      EXPECT_EQ(row.codes, Bytes(4, 0));
+      EXPECT_EQ(row.scale, Floats{0});
+      EXPECT_EQ(row.zero, Floats{0x1p-23f});
+      side.record.form = ParameterForm::zero;
+      const QuantizedRow small = quantize(side, Floats(4, 0x1p-20f));
+      EXPECT_EQ(small.codes, Bytes(4, 0));
+      EXPECT_EQ(small.scale, Floats{0x1p-20f});
+      EXPECT_EQ(small.zero, Floats{-1});
+      side.record.form = ParameterForm::sym;
+      EXPECT_EQ(quantize(side, {0, 1e-9f, -1e-9f, 0}).codes, Bytes(4, 0));
+    }
+}
+
 TEST(Writer, SymForm) {
   EXPECT_EQ(codesOf(tinySide(2, ParameterForm::sym), {-1.5f, -0.5f, 0.5f, 1.5f}),
             (Bytes{0, 1, 2, 3}));
@@ -255,12 +282,14 @@ TEST(Writer, Ties) {
 }
 
 TEST(Writer, StoredAndExactParameters) {
-  SideMethod side = tinySide(2, ParameterForm::min, ElementType::bf16);
   const Floats row = {0, 1.503f, 2, 3.01f}; // step 1.00333, stored as 1
-  EXPECT_EQ(codesOf(side, row), (Bytes{0, 2, 2, 3}));
-  side.round.source = RoundRule::Source::exact;
-  EXPECT_EQ(codesOf(side, row), (Bytes{0, 1, 2, 3}));
-  EXPECT_EQ(quantize(side, row).scale, Floats{1});
+  for (ParameterForm form : {ParameterForm::min, ParameterForm::zero}) {
+    SideMethod side = tinySide(2, form, ElementType::bf16);
+    EXPECT_EQ(codesOf(side, row), (Bytes{0, 2, 2, 3}));
+    side.round.source = RoundRule::Source::exact;
+    EXPECT_EQ(codesOf(side, row), (Bytes{0, 1, 2, 3}));
+    EXPECT_EQ(quantize(side, row).scale, Floats{1});
+  }
 }
 
 TEST(Writer, SignOfZeroLeavesNoTrace) {
