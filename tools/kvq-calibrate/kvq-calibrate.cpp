@@ -26,8 +26,8 @@ int fail(const std::string &message) {
 }
 
 void describe(const std::string &path, const kvq::Calibration &calibration) {
-  std::printf("%s: method %s, model '%s', %zu layers, %lld KV heads of dim %lld, %lld tokens of "
-              "%zu traces\n",
+  std::printf("%s: method %s, model '%s', %zu layers, %lld KV heads of dim %lld, %lld tokens "
+              "(traces: %zu)\n",
               path.c_str(), calibration.method.c_str(), calibration.model.c_str(),
               calibration.layers.size(), (long long)calibration.kvHeads,
               (long long)calibration.headDim, (long long)calibration.tokens(),

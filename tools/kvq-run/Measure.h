@@ -33,8 +33,9 @@ struct SquaredError {
 struct LayerErrors {
   int64_t layer = 0; ///< in the model
   SquaredError method, kernel, total;
-  SquaredError rounding; ///< dequantized, rounded to the element type of the output, against
-                         ///< itself: no kernel can be closer
+  /// dequantized, rounded to the element type of the output, against itself: what a kernel error is
+  /// at its best.
+  SquaredError rounding;
   SquaredError projectedMethod, projectedTotal; ///< after W_O
   double lseMethod = 0, lseKernel = 0;          ///< largest absolute differences of the log-sum-exp
 

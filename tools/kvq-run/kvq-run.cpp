@@ -21,6 +21,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char *kLegend = R"(
+method    relative l2 error of exact attention over the dequantized cache, against the original one
+kernel    of the kernels' output, against exact attention over the dequantized cache
+rounding  of that exact attention, rounded to the element type of the output, against itself
+total     of the kernels' output, against exact attention over the original cache; by W_O: behind it
+lse       largest difference of the log-sum-exp
+bits/el   bits per element of K and V, parameters and padding counted
+)";
+
 int fail(const std::string &message) {
   std::fprintf(stderr, "kvq-run: %s\n", message.c_str());
   return 1;
@@ -77,15 +86,7 @@ void printTable(const kvq::Trace &trace, const kvq::Report &report) {
   for (const kvq::LayerErrors &errors : report.layers)
     printRow(std::to_string(errors.layer), report.bitsPerElement, errors);
   printRow("all", report.bitsPerElement, report.total);
-  std::printf("\nmethod    relative l2 error of exact attention over the dequantized cache, "
-              "against the original one\n"
-              "kernel    of the kernels' output against exact attention over the dequantized "
-              "cache; rounding is the\n"
-              "          part of it that the element type of the output costs any kernel\n"
-              "total     of the kernels' output against exact attention over the original cache; "
-              "by W_O: behind it\n"
-              "lse       largest difference of the log-sum-exp\n"
-              "bits/el   per element of K and V, with parameters and padding\n");
+  std::fputs(kLegend, stdout);
 }
 
 int run(const std::string &path) {
