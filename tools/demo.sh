@@ -55,7 +55,7 @@ for name in "${pipelines[@]}"; do
   source="docs/examples/$name.mlir" library="$results/$name.kvqlib"
   constants=()
   grep -q 'source(' "$source" && constants=(--calibration "$results/calibration.safetensors")
-  echo "kvq-compile $source ${constants[*]} --targets cpu -o $library"
+  echo "kvq-compile $source ${constants[*]:+${constants[*]} }--targets cpu -o $library"
   build/bin/kvq-compile "$source" "${constants[@]}" --targets cpu -o "$library"
   echo "kvq-run $library --trace $trace --json"
   build/bin/kvq-run "$library" --trace "$trace" --json >"$results/$name.json"

@@ -28,7 +28,7 @@ class DemoTable(unittest.TestCase):
     def test_numbers_stand_under_their_titles(self):
         head, rule, row = demo_table.table([("int2", REPORT)])
         self.assertEqual(rule, "-" * len(head))
-        for title, value in (("bits/element", "2.500"), ("method error", "1.25e-01"), ("kernel error", "3.00e-04")):
+        for title, value in (("bits/element", "2.500"), ("method error", "0.125"), ("kernel error", "3.00e-04")):
             end = head.index(title) + len(title)
             self.assertTrue(row[:end].endswith(" " + value), row)
 

@@ -12,10 +12,10 @@ import sys
 
 COLUMNS = (
     ("bits/element", "bits_per_element", "{:.3f}"),
-    ("method error", "method_error", "{:.2e}"),
+    ("method error", "method_error", "{:.3f}"),
     ("kernel error", "kernel_error", "{:.2e}"),
     ("of it rounding", "rounding_error", "{:.2e}"),
-    ("error after W_O", "projected_total_error", "{:.2e}"),
+    ("error after W_O", "projected_total_error", "{:.3f}"),
 )
 LEGEND = """\
 bits/element     bits of the cache per element of K and V; parameters and padding count
