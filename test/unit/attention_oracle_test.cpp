@@ -36,7 +36,7 @@ struct Problem {
 };
 
 /// One head of one channel; logits are the keys, values are given.
-AttentionResult single(AttentionRule rule, const Row &keys, const Row &values,
+AttentionResult single(const AttentionRule &rule, const Row &keys, const Row &values,
                        int64_t queries = 1) {
   return exactAttention({1, 1, 1, 1, queries}, rule, int64_t(keys.size()), Row(queries, 1), keys,
                         values);

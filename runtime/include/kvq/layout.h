@@ -141,7 +141,7 @@ inline std::vector<FieldKind> tokenKinds(const RecordSide &side) {
 }
 
 inline Field makeField(char side, FieldKind kind, int first, int end, int64_t offset,
-                       std::vector<Digit> token, std::vector<Digit> channel) {
+                       std::vector<Digit> token, const std::vector<Digit> &channel) {
   Field field;
   field.side = side;
   field.kind = kind;
