@@ -184,7 +184,7 @@ def PrintMethod : Pass<"kvq-print-method", "::mlir::ModuleOp"> {
   let description = [{
     Prints to standard output what the code generator and the library file take from a cache and its
     `kvq.fused_attention`: the text of `kvq::methodText`. With `constants`, also the size of the constants blob and the
-    first value of each constant. Changes nothing. An attention that a method cannot describe is an error.
+    first value of each constant for every layer and head. Changes nothing. An attention that a method cannot describe is an error.
   }];
   let options = [Option<"constants", "constants", "bool", "false", "also pack the constants">];
 }

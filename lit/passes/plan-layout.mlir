@@ -23,11 +23,14 @@ kvq.pipeline @sym {
 // REMARK: [[@LINE+1]]:1: remark: [Analysis] record | Category:kvq-plan-layout | Remark="a page of 64 tokens takes 2560 bytes per KV head, stride 2560, 2.500 bits per element"
 kvq.cache @cache {key = @min, value = @min, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
 
-// Keys and values may differ; an older plan is replaced.
+// Keys and values may differ; the plan for an older page is replaced.
 // CHECK: kvq.cache @mixed
 // CHECK-SAME: record <bytes = 3456, stride = 3456, bits_per_element = 3.375000e+00 : f64>
+// SMALL: kvq.cache @mixed
+// SMALL-SAME: page = 16}
+// SMALL-SAME: record <bytes = 864, stride = 896, bits_per_element = 3.500000e+00 : f64>
 kvq.cache @mixed {key = @min, value = @sym, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
-  record <bytes = 1, stride = 1, bits_per_element = 1.0 : f64>
+  record <bytes = 3456, stride = 3456, bits_per_element = 3.375 : f64>
 
 // Padding counts: 64 tokens fill the stride, 16 do not.
 // CHECK: kvq.cache @padded

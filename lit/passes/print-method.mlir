@@ -83,5 +83,5 @@ func.func @decode(%x: !rows) -> !v {
 
 // Extents of 1 are repeated: 2 x 3 x 64 and 2 x 3 x 64 x 64 values.
 // CONSTANTS:      constants: 99840 bytes
-// CONSTANTS-NEXT:   calib.m at 0: 0.5, ...
-// CONSTANTS-NEXT:   calib.u at 1536: 0.125, ...
+// CONSTANTS-NEXT:   calib.m at 0: 0.5 0.5 0.5 0.5 0.5 0.5
+// CONSTANTS-NEXT:   calib.u at 1536: 0.125 0.125 0.125 0.125 0.125 0.125

@@ -119,6 +119,27 @@ kvq.pipeline @means {
 
 // -----
 
+!rows = !kvq.rows<?x32xbf16>
+!z = !kvq.rows<?x32xf32, center = [@t::@zero]>
+kvq.constants @t {
+  kvq.constant @zero : tensor<1x1x32xf32> = dense<0.0> : tensor<1x1x32xf32>
+}
+
+// Does not fire: the center makes f32 rows, and a threshold of 1 is no ratio of 1.
+// CHECK-LABEL: kvq.pipeline @kept
+// CHECK:         kvq.center %{{.*}} by @t::@zero as f32
+// CHECK-NEXT:    kvq.clip %{{.*}} constant(1.000000e+00) per row
+kvq.pipeline @kept {
+  %x = kvq.rows : !rows
+  %z = kvq.center %x by @t::@zero as f32 : !rows
+  %l = kvq.clip %z constant(1.0) per row : !z
+  %g = kvq.group %l along channel size 32 : !z
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!z, 32>
+  kvq.pack %q native : !kvq.codes<!z, 32, 2, min_form, f16>
+}
+
+// -----
+
 !rows = !kvq.rows<?x64xbf16>
 !h = !kvq.rows<?x64xbf16, basis = [hadamard<64>]>
 

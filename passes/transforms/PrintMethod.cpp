@@ -40,13 +40,23 @@ struct PrintMethod : impl::PrintMethodBase<PrintMethod> {
     if (!constants)
       return success();
     llvm::outs() << "constants: " << blob.size() << " bytes\n";
-    for (const ::kvq::Constant &constant : method->constants) {
-      float first;
-      std::memcpy(&first, blob.data() + constant.offset, sizeof(first));
-      llvm::outs() << "  " << constant.name << " at " << constant.offset << ": "
-                   << llvm::format("%g", first) << ", ...\n";
-    }
+    for (const ::kvq::Constant &constant : method->constants)
+      printConstant(constant, blob);
     return success();
+  }
+
+  /// The first value of each layer and head.
+  static void printConstant(const ::kvq::Constant &constant, const std::vector<char> &blob) {
+    int64_t inner = 1;
+    for (size_t i = 2; i < constant.shape.size(); ++i)
+      inner *= constant.shape[i];
+    llvm::outs() << "  " << constant.name << " at " << constant.offset << ":";
+    for (int64_t i = 0; i < constant.shape[0] * constant.shape[1]; ++i) {
+      float value;
+      std::memcpy(&value, blob.data() + constant.offset + i * inner * sizeof(value), sizeof(value));
+      llvm::outs() << " " << llvm::format("%g", value);
+    }
+    llvm::outs() << "\n";
   }
 };
 

@@ -24,9 +24,9 @@ def matrix(column, dim, sign=1):
     return rows
 
 
-def constant(name, rows):
-    kind = f"tensor<1x1x{len(rows)}x{len(rows)}xf32>"
-    return f"  kvq.constant @{name} : {kind} = dense<[[{rows}]]> : {kind}"
+def constant(name, *heads):
+    kind = f"tensor<1x{len(heads)}x{len(heads[0])}x{len(heads[0])}xf32>"
+    return f"  kvq.constant @{name} : {kind} = dense<[{list(heads)}]> : {kind}"
 
 
 def pipeline(name, factors, dim=DIM, group=DIM):
@@ -39,6 +39,7 @@ print(constant("identity", matrix(lambda row: row, DIM)))
 print(constant("shift", matrix(lambda row: row + 1, DIM)))
 print(constant("signs", matrix(lambda row: row + 1, DIM, sign=-1)))
 print(constant("wide", matrix(lambda row: row + 1, 2 * DIM)))
+print(constant("one_head", matrix(lambda row: row + 1, DIM), matrix(lambda row: row, DIM)))
 print("}")
 pipeline("identity_first", "dense<@t::@identity>, hadamard<32>")
 pipeline("shift_last", "hadamard<32>, dense<@t::@shift>")
@@ -46,3 +47,4 @@ pipeline("shift_first", "dense<@t::@shift>, hadamard<32>")
 pipeline("signs_last", "hadamard<32>, dense<@t::@signs>")
 pipeline("two_groups", "dense<@t::@wide>", dim=2 * DIM, group=DIM)
 pipeline("inverse_apart", "hadamard<32>, dense<@t::@identity>, hadamard<32>")
+pipeline("one_head_first", "dense<@t::@one_head>, hadamard<32>")
