@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The oracle itself: steps, the writer's rule, and tokens in pages, against values
+// The oracle itself: steps and the writer's rule, against values
 // worked out by hand or by an independent model.
 #include "kvq/published.h"
 #include "runtime/reference/Append.h"
 #include "runtime/reference/Attention.h"
 #include "runtime/reference/Rotation.h"
-#include "runtime/reference/convert.h"
 #include "test/support/Records.h"
 #include "test/support/TestMethods.h"
 
