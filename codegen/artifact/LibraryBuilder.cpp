@@ -14,8 +14,8 @@ namespace {
 std::vector<::kvq::LibraryKernel> kernelTable(const CpuArtifact &artifact) {
   const Workspace workspace = workspaceOf(artifact.method);
   std::vector<::kvq::LibraryKernel> kernels;
-  for (auto role : {::kvq::KernelRole::append, ::kvq::KernelRole::prepare, ::kvq::KernelRole::decode,
-                    ::kvq::KernelRole::merge}) {
+  for (auto role : {::kvq::KernelRole::append, ::kvq::KernelRole::prepare,
+                    ::kvq::KernelRole::decode, ::kvq::KernelRole::merge}) {
     ::kvq::LibraryKernel kernel;
     kernel.role = role;
     kernel.level = cpuLevelName(artifact.level).str();
@@ -34,13 +34,15 @@ llvm::json::Value kernelText(const ::kvq::LibraryKernel &kernel) {
                             {"symbol", kernel.symbol}};
 }
 
-std::string manifestText(const CpuArtifact &artifact, const std::vector<::kvq::LibraryKernel> &kernels) {
+std::string manifestText(const CpuArtifact &artifact,
+                         const std::vector<::kvq::LibraryKernel> &kernels) {
   const ::kvq::CacheMethod &method = artifact.method;
   const ::kvq::RecordLayout layout = ::kvq::buildRecord(method.record());
   llvm::json::Array kernelList;
   for (const ::kvq::LibraryKernel &kernel : kernels)
     kernelList.push_back(kernelText(kernel));
-  llvm::Expected<llvm::json::Value> record = llvm::json::parse(::kvq::recordText(layout, method.name));
+  llvm::Expected<llvm::json::Value> record =
+      llvm::json::parse(::kvq::recordText(layout, method.name));
   llvm::json::Object manifest{{"library", int64_t(::kvq::kLibraryVersion)},
                               {"cache", method.name},
                               {"q_heads", method.q_heads},

@@ -15,11 +15,11 @@ struct CpuArtifact {
   std::string constants;    ///< bytes, as packConstants lays them out
   std::string sharedObject; ///< with the four kernels of kernel_abi.h
   CpuLevel level = CpuLevel::baseline;
-  std::string pipeline;     ///< text of the module that was compiled
+  std::string pipeline; ///< text of the module that was compiled
 };
 
-/// The contents of a library with the kernels of `artifact`, and its manifest for people and tools: record in text
-/// form, bits per element at the default page, kernels, pipeline text.
+/// The contents of a library with the kernels of `artifact`, and its manifest for people and tools:
+/// record in text form, bits per element at the default page, kernels, pipeline text.
 ::kvq::LibraryContents buildLibrary(CpuArtifact artifact);
 
 } // namespace mlir::kvq

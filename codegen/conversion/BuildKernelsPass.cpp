@@ -46,6 +46,31 @@ FailureOr<CacheAttention> findCache(ModuleOp module) {
   return found;
 }
 
+/// What of an attention the CPU target has no kernel for, as the op writes it; or an empty string.
+static std::string unsupportedModifier(FusedAttentionOp attention) {
+  if (attention.getQLen() != 1)
+    return "q_len(" + std::to_string(attention.getQLen()) + ")";
+  if (attention.getSoftcap())
+    return "softcap(" + std::to_string(attention.getSoftcap()->convertToDouble()) + ")";
+  if (attention.getWindow())
+    return "window(" + std::to_string(*attention.getWindow()) + ")";
+  return attention.getSinks() ? "sinks" : "";
+}
+
+FailureOr<::kvq::CacheMethod> readCpuMethod(const CacheAttention &found) {
+  FusedAttentionOp attention = found.attention;
+  if (std::string modifier = unsupportedModifier(attention); !modifier.empty())
+    return attention.emitOpError("target cpu expects plain attention of one query token, got ")
+           << modifier;
+  FailureOr<::kvq::CacheMethod> method = readMethod(found.cache, attention);
+  if (failed(method))
+    return failure();
+  CacheOp cache = found.cache;
+  if (std::string reason = unsupportedOnCpu(*method); !reason.empty())
+    return cache.emitOpError(reason);
+  return method;
+}
+
 namespace {
 
 class BuildKernels : public impl::BuildKernelsBase<BuildKernels> {
@@ -60,9 +85,20 @@ public:
     FailureOr<CacheAttention> found = findCache(getOperation());
     if (failed(found))
       return signalPassFailure();
-    FailureOr<::kvq::CacheMethod> method = readMethod(found->cache, found->attention);
+    FailureOr<::kvq::CacheMethod> method = readCpuMethod(*found);
     if (failed(method) || failed(buildKernels(getOperation(), found->cache.getLoc(), *method)))
       return signalPassFailure();
+    eraseSource(found->attention);
+  }
+
+private:
+  /// Drops what the kernels were built from: the function around the attention, and every
+  /// declaration of level 1.
+  void eraseSource(FusedAttentionOp attention) {
+    attention->getParentOfType<func::FuncOp>().erase();
+    for (Operation &op : llvm::make_early_inc_range(*getOperation().getBody()))
+      if (isa_and_nonnull<KVQDialect>(op.getDialect()))
+        op.erase();
   }
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dialect/KVQ.h"
+#include "runtime/format/method.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -15,5 +16,9 @@ struct CacheAttention {
 
 /// The one fused attention of `module` and its cache; a diagnostic when there is none or a second.
 FailureOr<CacheAttention> findCache(ModuleOp module);
+
+/// The method of `found`, if the CPU target can generate it; else one diagnostic that names the op
+/// and the target.
+FailureOr<::kvq::CacheMethod> readCpuMethod(const CacheAttention &found);
 
 } // namespace mlir::kvq

@@ -26,7 +26,11 @@ namespace {
 /// One compile: the state that its stages share.
 class Compiler {
 public:
-  explicit Compiler(const CompileOptions &options) : options(options), handler(sources, &context, llvm::errs()) {}
+  explicit Compiler(const CompileOptions &options)
+      : options(options), handler(sources, &context, llvm::errs()) {
+    // The diagnostic shows the line of the source; the whole operation behind it hides the message.
+    context.printOpOnDiagnostic(false);
+  }
 
   LogicalResult run();
 
@@ -51,7 +55,8 @@ private:
   bool dumped = true;
 };
 
-void Compiler::stage(StringRef name, StringRef extension, function_ref<void(llvm::raw_ostream &)> print) {
+void Compiler::stage(StringRef name, StringRef extension,
+                     function_ref<void(llvm::raw_ostream &)> print) {
   llvm::errs() << "kvq-compile: " << name << "\n";
   if (options.dumpStages.empty())
     return;
@@ -60,7 +65,8 @@ void Compiler::stage(StringRef name, StringRef extension, function_ref<void(llvm
   std::string text;
   llvm::raw_string_ostream stream(text);
   print(stream);
-  if (std::string error = ::kvq::writeFile(path.str().str(), {{text.data(), text.size()}}); !error.empty()) {
+  if (std::string error = ::kvq::writeFile(path.str().str(), {{text.data(), text.size()}});
+      !error.empty()) {
     dumped = false;
     (void)fail("--dump-stages: " + error);
   }
@@ -101,13 +107,15 @@ LogicalResult Compiler::writeLibrary(CpuArtifact artifact) {
   const ::kvq::RecordLayout layout = ::kvq::buildRecord(artifact.method.record());
   const size_t code = artifact.sharedObject.size(), constants = artifact.constants.size();
   std::string bytes;
-  if (std::string error = ::kvq::libraryBytes(buildLibrary(std::move(artifact)), bytes); !error.empty())
+  if (std::string error = ::kvq::libraryBytes(buildLibrary(std::move(artifact)), bytes);
+      !error.empty())
     return fail(error);
   if (failed(write(bytes)))
     return failure();
-  llvm::errs() << "kvq-compile: wrote " << options.output << ": 4 kernels for cpu (" << cpuLevelName(options.level)
-               << "), " << bytes.size() << " bytes (code " << code << ", constants " << constants << "), page "
-               << layout.spec.page << ": " << layout.stride << " bytes, "
+  llvm::errs() << "kvq-compile: wrote " << options.output << ": 4 kernels for cpu ("
+               << cpuLevelName(options.level) << "), " << bytes.size() << " bytes (code " << code
+               << ", constants " << constants << "), page " << layout.spec.page << ": "
+               << layout.stride << " bytes, "
                << llvm::formatv("{0:F3}", ::kvq::bitsPerElement(layout)) << " bits per element\n";
   return success();
 }
@@ -116,7 +124,7 @@ LogicalResult Compiler::generate() {
   FailureOr<CacheAttention> found = findCache(*module);
   if (failed(found))
     return failure();
-  FailureOr<::kvq::CacheMethod> method = readMethod(found->cache, found->attention);
+  FailureOr<::kvq::CacheMethod> method = readCpuMethod(*found);
   if (failed(method))
     return failure();
   std::string llvmText;
@@ -152,7 +160,8 @@ LogicalResult Compiler::run() {
     return failure();
   if (!options.dumpStages.empty())
     if (std::error_code error = llvm::sys::fs::create_directories(options.dumpStages))
-      return fail("--dump-stages: cannot make folder '" + options.dumpStages + "': " + error.message());
+      return fail("--dump-stages: cannot make folder '" + options.dumpStages +
+                  "': " + error.message());
   stage("input", ".mlir", [&](llvm::raw_ostream &stream) { module->print(stream); });
   if (failed(optimize()))
     return failure();

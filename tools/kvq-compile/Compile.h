@@ -12,16 +12,17 @@ namespace mlir::kvq {
 enum class EmitKind { mlir, llvm, object, library };
 
 struct CompileOptions {
-  std::string input;       ///< .mlir file, or - for standard input
-  std::string calibration; ///< calibration file; empty: none
-  std::string output;      ///< file to write, or - for standard output
-  std::string dumpStages;  ///< folder that gets the text of each stage; empty: none
+  std::string input;                ///< .mlir file, or - for standard input
+  std::string calibration;          ///< calibration file; empty: none
+  std::string output;               ///< file to write, or - for standard output
+  std::string dumpStages;           ///< folder that gets the text of each stage; empty: none
   std::string placement = "rotate"; ///< as the option `output` of kvq-place-rotations
   EmitKind emit = EmitKind::library;
   CpuLevel level = CpuLevel::baseline;
 };
 
-/// Compiles one cache. Diagnostics and progress go to standard error; on failure nothing is written at `output`.
+/// Compiles one cache. Diagnostics and progress go to standard error; on failure nothing is written
+/// at `output`.
 LogicalResult compile(const CompileOptions &options);
 
 } // namespace mlir::kvq

@@ -10,26 +10,33 @@ namespace cl = llvm::cl;
 using namespace mlir::kvq;
 
 static cl::OptionCategory category("kvq-compile options");
-static cl::opt<std::string> input(cl::Positional, cl::desc("<input.mlir>"), cl::init("-"), cl::cat(category));
-static cl::opt<std::string> output("o", cl::desc("File to write; - is standard output"), cl::value_desc("file"),
-                                   cl::cat(category));
-static cl::opt<std::string> calibration("calibration", cl::desc("Calibration file that gives constants their values"),
-                                        cl::value_desc("file"), cl::cat(category));
-static cl::list<std::string> targets("targets", cl::CommaSeparated, cl::desc("Targets to build kernels for: cpu"),
+static cl::opt<std::string> input(cl::Positional, cl::desc("<input.mlir>"), cl::init("-"),
+                                  cl::cat(category));
+static cl::opt<std::string> output("o", cl::desc("File to write; - is standard output"),
+                                   cl::value_desc("file"), cl::cat(category));
+static cl::opt<std::string>
+    calibration("calibration", cl::desc("Calibration file that gives constants their values"),
+                cl::value_desc("file"), cl::cat(category));
+static cl::list<std::string> targets("targets", cl::CommaSeparated,
+                                     cl::desc("Targets to build kernels for: cpu"),
                                      cl::value_desc("names"), cl::cat(category));
-static cl::opt<std::string> level("cpu-level", cl::init("host"), cl::value_desc("level"), cl::cat(category),
-                                  cl::desc("Instruction set of the cpu target: host (default), x86-64, x86-64-v3 or "
-                                           "x86-64-v4"));
-static cl::opt<std::string> dumpStages("dump-stages", cl::desc("Folder that gets the text of every stage"),
+static cl::opt<std::string>
+    level("cpu-level", cl::init("host"), cl::value_desc("level"), cl::cat(category),
+          cl::desc("Instruction set of the cpu target: host (default), x86-64, x86-64-v3 or "
+                   "x86-64-v4"));
+static cl::opt<std::string> dumpStages("dump-stages",
+                                       cl::desc("Folder that gets the text of every stage"),
                                        cl::value_desc("folder"), cl::cat(category));
-static cl::opt<std::string> placement("output-rotation", cl::init("rotate"), cl::cat(category),
-                                      cl::desc("rotate: the kernels rotate the output back (default); weights: the "
-                                               "output projection holds the inverse"));
-static cl::opt<EmitKind> emit("emit", cl::init(EmitKind::library), cl::cat(category), cl::desc("What to write:"),
-                              cl::values(clEnumValN(EmitKind::mlir, "mlir", "the optimised module (level 2)"),
-                                         clEnumValN(EmitKind::llvm, "llvm", "LLVM IR of the kernels"),
-                                         clEnumValN(EmitKind::object, "object", "an object file of the kernels"),
-                                         clEnumValN(EmitKind::library, "library", "a library file (default)")));
+static cl::opt<std::string>
+    placement("output-rotation", cl::init("rotate"), cl::cat(category),
+              cl::desc("rotate: the kernels rotate the output back (default); weights: the "
+                       "output projection holds the inverse"));
+static cl::opt<EmitKind>
+    emit("emit", cl::init(EmitKind::library), cl::cat(category), cl::desc("What to write:"),
+         cl::values(clEnumValN(EmitKind::mlir, "mlir", "the optimised module (level 2)"),
+                    clEnumValN(EmitKind::llvm, "llvm", "LLVM IR of the kernels"),
+                    clEnumValN(EmitKind::object, "object", "an object file of the kernels"),
+                    clEnumValN(EmitKind::library, "library", "a library file (default)")));
 
 static int fail(const llvm::Twine &message) {
   llvm::errs() << "kvq-compile: " << message << "\n";
@@ -39,9 +46,10 @@ static int fail(const llvm::Twine &message) {
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   cl::HideUnrelatedOptions(category);
-  cl::ParseCommandLineOptions(argc, argv,
-                              "compiles the pipelines and the cache of a module into a library of attention kernels.\n"
-                              "On an error there is one diagnostic, exit status 1, and nothing is written.\n");
+  cl::ParseCommandLineOptions(
+      argc, argv,
+      "compiles the pipelines and the cache of a module into a library of attention kernels.\n"
+      "On an error there is one diagnostic, exit status 1, and nothing is written.\n");
   for (const std::string &target : targets)
     if (target != "cpu")
       return fail("--targets: expected cpu, got '" + target + "'");
@@ -53,7 +61,8 @@ int main(int argc, char **argv) {
   const bool text = emit == EmitKind::mlir || emit == EmitKind::llvm;
   if (output.empty() && !text)
     return fail("expected -o FILE, got none; see --help");
-  CompileOptions options{input,     calibration, output.empty() ? "-" : output.getValue(), dumpStages, placement, emit,
+  CompileOptions options{input,      calibration, output.empty() ? "-" : output.getValue(),
+                         dumpStages, placement,   emit,
                          *cpuLevel};
   return failed(compile(options)) ? 1 : 0;
 }
