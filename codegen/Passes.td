@@ -7,10 +7,11 @@
 include "mlir/Pass/PassBase.td"
 
 def BuildKernels : Pass<"kvq-build-kernels", "::mlir::ModuleOp"> {
-  let summary = "adds the kernels of the module's cache as functions of tile ops";
+  let summary = "replaces a cache and its attention by kernels, functions of tile ops";
   let description = [{
-    Reads the cache and its fused attention, and appends one function per kernel of the target: skeletons of loops over
-    splits, pages and tiles around tile ops. A cache that the target cannot serve is refused with one diagnostic.
+    Reads the cache and its fused attention, and puts one function per kernel of the target in their place: skeletons of
+    loops over splits, pages and tiles around tile ops. Values of constants do not stay: they are data of a library. A
+    cache that the target cannot serve is refused with one diagnostic, and nothing changes.
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "target whose kernels are built: cpu">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::LLVM::LLVMDialect",

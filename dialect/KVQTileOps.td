@@ -102,13 +102,13 @@ class KVQ_Fragment<string kind>
 
 def KVQ_Address : Type<CPred<"::llvm::isa<::mlir::LLVM::LLVMPointerType>($_self)">, "address of bytes">;
 
-class KVQ_TileOp<string mnemonic, list<Trait> traits = []> : Op<KVQ_Dialect, "tile." # mnemonic, traits> {
+class KVQ_TileOp<string mnemonic, list<Trait> traits = []> : Op<KVQ_Dialect, mnemonic, traits> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
 //===-- Rows ----------------------------------------------------------------------------------------------------===//
 
-def KVQ_TileLoadRowOp : KVQ_TileOp<"load_row"> {
+def KVQ_TileLoadRowOp : KVQ_TileOp<"tile.load_row"> {
   let summary = "reads `dim` contiguous elements and widens them to fp32 exactly";
   let description = [{
     ```mlir
@@ -119,7 +119,7 @@ def KVQ_TileLoadRowOp : KVQ_TileOp<"load_row"> {
   let results = (outs KVQ_TileRowType:$row);
 }
 
-def KVQ_TileZeroRowOp : KVQ_TileOp<"zero_row"> {
+def KVQ_TileZeroRowOp : KVQ_TileOp<"tile.zero_row"> {
   let summary = "a row of zeros";
   let description = [{
     ```mlir
@@ -129,7 +129,7 @@ def KVQ_TileZeroRowOp : KVQ_TileOp<"zero_row"> {
   let results = (outs KVQ_TileRowType:$row);
 }
 
-def KVQ_TileStoreRowOp : KVQ_TileOp<"store_row"> {
+def KVQ_TileStoreRowOp : KVQ_TileOp<"tile.store_row"> {
   let summary = "rounds each channel to `element` (nearest even; a NaN stays a NaN) and writes the row";
   let description = [{
     ```mlir
@@ -139,7 +139,7 @@ def KVQ_TileStoreRowOp : KVQ_TileOp<"store_row"> {
   let arguments = (ins KVQ_TileRowType:$row, KVQ_Address:$address, TypeAttr:$element);
 }
 
-def KVQ_TileCenterOp : KVQ_TileOp<"center", [AllTypesMatch<["row", "result"]>]> {
+def KVQ_TileCenterOp : KVQ_TileOp<"tile.center", [AllTypesMatch<["row", "result"]>]> {
   let summary = "row - mean, channel by channel in fp32; `mean` is `dim` f32 values";
   let description = [{
     ```mlir
@@ -150,7 +150,7 @@ def KVQ_TileCenterOp : KVQ_TileOp<"center", [AllTypesMatch<["row", "result"]>]> 
   let results = (outs KVQ_TileRowType:$result);
 }
 
-def KVQ_TileAddMeanOp : KVQ_TileOp<"add_mean", [AllTypesMatch<["row", "result"]>]> {
+def KVQ_TileAddMeanOp : KVQ_TileOp<"tile.add_mean", [AllTypesMatch<["row", "result"]>]> {
   let summary = "row + factor * mean: undoes a centering in the share `factor` of the probability mass";
   let description = [{
     ```mlir
@@ -161,7 +161,7 @@ def KVQ_TileAddMeanOp : KVQ_TileOp<"add_mean", [AllTypesMatch<["row", "result"]>
   let results = (outs KVQ_TileRowType:$result);
 }
 
-def KVQ_TileAddRowOp : KVQ_TileOp<"add_row", [AllTypesMatch<["row", "addend", "result"]>]> {
+def KVQ_TileAddRowOp : KVQ_TileOp<"tile.add_row", [AllTypesMatch<["row", "addend", "result"]>]> {
   let summary = "row + addend, channel by channel";
   let description = [{
     ```mlir
@@ -172,7 +172,7 @@ def KVQ_TileAddRowOp : KVQ_TileOp<"add_row", [AllTypesMatch<["row", "addend", "r
   let results = (outs KVQ_TileRowType:$result);
 }
 
-def KVQ_TileDotMeanOp : KVQ_TileOp<"dot_mean"> {
+def KVQ_TileDotMeanOp : KVQ_TileOp<"tile.dot_mean"> {
   let summary = "the inner product of a row with `dim` f32 values, in any order";
   let description = [{
     ```mlir
@@ -183,7 +183,7 @@ def KVQ_TileDotMeanOp : KVQ_TileOp<"dot_mean"> {
   let results = (outs F32:$dot);
 }
 
-def KVQ_TileHadamardOp : KVQ_TileOp<"hadamard", [AllTypesMatch<["row", "result"]>]> {
+def KVQ_TileHadamardOp : KVQ_TileOp<"tile.hadamard", [AllTypesMatch<["row", "result"]>]> {
   let summary = "rotates each block of `order` channels by the Sylvester matrix";
   let description = [{
     Exact: stages of stride 1, 2, 4, ... form (a + b, a - b) in fp32; one multiplication by fp32(1 / sqrt(order)) ends.
@@ -197,7 +197,7 @@ def KVQ_TileHadamardOp : KVQ_TileOp<"hadamard", [AllTypesMatch<["row", "result"]
   let hasVerifier = 1;
 }
 
-def KVQ_TileRotateOp : KVQ_TileOp<"rotate", [AllTypesMatch<["row", "result"]>]> {
+def KVQ_TileRotateOp : KVQ_TileOp<"tile.rotate", [AllTypesMatch<["row", "result"]>]> {
   let summary = "row times a dense matrix of `dim` x `dim` f32 values, row-major";
   let description = [{
     x'_j is the sum of x_i R_ij (with `transpose`, R_ji) over ascending i, each product and each sum rounded to fp32, so
@@ -212,7 +212,7 @@ def KVQ_TileRotateOp : KVQ_TileOp<"rotate", [AllTypesMatch<["row", "result"]>]> 
   let results = (outs KVQ_TileRowType:$result);
 }
 
-def KVQ_TileRoundRowOp : KVQ_TileOp<"round_row", [AllTypesMatch<["row", "result"]>]> {
+def KVQ_TileRoundRowOp : KVQ_TileOp<"tile.round_row", [AllTypesMatch<["row", "result"]>]> {
   let summary = "rounds each channel to `element`, nearest even, and widens it again";
   let description = [{
     ```mlir
@@ -223,7 +223,7 @@ def KVQ_TileRoundRowOp : KVQ_TileOp<"round_row", [AllTypesMatch<["row", "result"
   let results = (outs KVQ_TileRowType:$result);
 }
 
-def KVQ_TileSanitizeOp : KVQ_TileOp<"sanitize", [AllTypesMatch<["row", "result"]>]> {
+def KVQ_TileSanitizeOp : KVQ_TileOp<"tile.sanitize", [AllTypesMatch<["row", "result"]>]> {
   let summary = "NaN becomes 0, an infinity the largest finite value of `element` with its sign";
   let description = [{
     ```mlir
@@ -234,7 +234,7 @@ def KVQ_TileSanitizeOp : KVQ_TileOp<"sanitize", [AllTypesMatch<["row", "result"]
   let results = (outs KVQ_TileRowType:$result);
 }
 
-def KVQ_TileClipOp : KVQ_TileOp<"clip", [AllTypesMatch<["row", "result"]>]> {
+def KVQ_TileClipOp : KVQ_TileOp<"tile.clip", [AllTypesMatch<["row", "result"]>]> {
   let summary = "clamps each scope of `scope` channels";
   let description = [{
     `order_statistic`: to [-thr, thr] with thr the element `index` of |x| sorted ascending. `ratio`: to
@@ -252,7 +252,7 @@ def KVQ_TileClipOp : KVQ_TileOp<"clip", [AllTypesMatch<["row", "result"]>]> {
 
 //===-- Append --------------------------------------------------------------------------------------------------===//
 
-def KVQ_TileQuantizeOp : KVQ_TileOp<"quantize"> {
+def KVQ_TileQuantizeOp : KVQ_TileOp<"tile.quantize"> {
   let summary = "codes and parameters of one row, by the writer's rule of record.md section 4";
   let description = [{
     `half_even` rounds ties to even, else up; `exact` makes codes from the fp32 parameters, else from the stored ones.
@@ -267,7 +267,7 @@ def KVQ_TileQuantizeOp : KVQ_TileOp<"quantize"> {
   let hasVerifier = 1;
 }
 
-def KVQ_TileStoreCodesOp : KVQ_TileOp<"store_codes"> {
+def KVQ_TileStoreCodesOp : KVQ_TileOp<"tile.store_codes"> {
   let summary = "packs the codes of token `token` (0..15) into its bytes of a tile; writes no byte of another token";
   let description = [{
     ```mlir
@@ -279,7 +279,7 @@ def KVQ_TileStoreCodesOp : KVQ_TileOp<"store_codes"> {
                        KVQ_TileSideKindAttr:$side);
 }
 
-def KVQ_TileStoreParamsOp : KVQ_TileOp<"store_params"> {
+def KVQ_TileStoreParamsOp : KVQ_TileOp<"tile.store_params"> {
   let summary = "stores the parameters of token `token` (0..15), one store per element";
   let description = [{
     ```mlir
@@ -293,7 +293,7 @@ def KVQ_TileStoreParamsOp : KVQ_TileOp<"store_params"> {
 
 //===-- Decode: queries -----------------------------------------------------------------------------------------===//
 
-def KVQ_TileStoreQueryOp : KVQ_TileOp<"store_query"> {
+def KVQ_TileStoreQueryOp : KVQ_TileOp<"tile.store_query"> {
   let summary = "writes query `index` of `queries` to the query workspace, in the order the target's dot reads it";
   let description = [{
     `row` is the query in the basis of the key, times the softmax scale. `shift` is added to the log-sum-exp at the end
@@ -308,7 +308,7 @@ def KVQ_TileStoreQueryOp : KVQ_TileOp<"store_query"> {
                        KVQ_TileRecordAttr:$record, I64Attr:$queries);
 }
 
-def KVQ_TileScaleRowOp : KVQ_TileOp<"scale_row", [AllTypesMatch<["row", "result"]>]> {
+def KVQ_TileScaleRowOp : KVQ_TileOp<"tile.scale_row", [AllTypesMatch<["row", "result"]>]> {
   let summary = "row times a scalar";
   let description = [{
     ```mlir
@@ -319,7 +319,7 @@ def KVQ_TileScaleRowOp : KVQ_TileOp<"scale_row", [AllTypesMatch<["row", "result"
   let results = (outs KVQ_TileRowType:$result);
 }
 
-def KVQ_TileLoadQueryOp : KVQ_TileOp<"load_query"> {
+def KVQ_TileLoadQueryOp : KVQ_TileOp<"tile.load_query"> {
   let summary = "the queries of one KV head, from the query workspace";
   let description = [{
     ```mlir
@@ -332,7 +332,7 @@ def KVQ_TileLoadQueryOp : KVQ_TileOp<"load_query"> {
 
 //===-- Decode: one tile ----------------------------------------------------------------------------------------===//
 
-def KVQ_TileLoadParamsOp : KVQ_TileOp<"load_params"> {
+def KVQ_TileLoadParamsOp : KVQ_TileOp<"tile.load_params"> {
   let summary = "(scale, offset) per token and channel group of a tile: value = scale * code + offset";
   let description = [{
     Both are selected to 0 for tokens at and past `valid`, before any arithmetic: stale bytes may be NaN. offset is the
@@ -347,7 +347,7 @@ def KVQ_TileLoadParamsOp : KVQ_TileOp<"load_params"> {
   let results = (outs KVQ_Fragment<"params">:$params);
 }
 
-def KVQ_TileDotOp : KVQ_TileOp<"dot"> {
+def KVQ_TileDotOp : KVQ_TileOp<"tile.dot"> {
   let summary = "sum of query * code over each channel group, for all queries and the 16 tokens of a tile";
   let description = [{
     The inner loop of scores: raw codes only. Tokens past the end give numbers without meaning, never a trap.
@@ -361,7 +361,7 @@ def KVQ_TileDotOp : KVQ_TileOp<"dot"> {
   let results = (outs KVQ_Fragment<"dots">:$dots);
 }
 
-def KVQ_TileScoreOp : KVQ_TileOp<"score"> {
+def KVQ_TileScoreOp : KVQ_TileOp<"tile.score"> {
   let summary = "score = sum over groups of scale * dot + offset * (sum of the query); -inf at and past `valid`";
   let description = [{
     ```mlir
@@ -374,7 +374,7 @@ def KVQ_TileScoreOp : KVQ_TileOp<"score"> {
   let results = (outs KVQ_Fragment<"scores">:$scores);
 }
 
-def KVQ_TileInitSoftmaxOp : KVQ_TileOp<"init_softmax"> {
+def KVQ_TileInitSoftmaxOp : KVQ_TileOp<"tile.init_softmax"> {
   let summary = "running maximum -inf and sum 0 per query";
   let description = [{
     ```mlir
@@ -385,7 +385,7 @@ def KVQ_TileInitSoftmaxOp : KVQ_TileOp<"init_softmax"> {
   let results = (outs KVQ_Fragment<"softmax">:$state);
 }
 
-def KVQ_TileSoftmaxOp : KVQ_TileOp<"softmax"> {
+def KVQ_TileSoftmaxOp : KVQ_TileOp<"tile.softmax"> {
   let summary = "one step of the online softmax over the 16 scores of each query";
   let description = [{
     Raises the running maximum m to the tile's, gives p = exp(score - m) (exactly 0 for a masked token), multiplies the
@@ -401,7 +401,7 @@ def KVQ_TileSoftmaxOp : KVQ_TileOp<"softmax"> {
   let results = (outs KVQ_Fragment<"softmax">:$next, KVQ_Fragment<"probs">:$probs, KVQ_Fragment<"factors">:$factors);
 }
 
-def KVQ_TileInitOutputOp : KVQ_TileOp<"init_output"> {
+def KVQ_TileInitOutputOp : KVQ_TileOp<"tile.init_output"> {
   let summary = "output accumulators of all queries, zero";
   let description = [{
     ```mlir
@@ -412,7 +412,7 @@ def KVQ_TileInitOutputOp : KVQ_TileOp<"init_output"> {
   let results = (outs KVQ_Fragment<"output">:$output);
 }
 
-def KVQ_TileRescaleOp : KVQ_TileOp<"rescale"> {
+def KVQ_TileRescaleOp : KVQ_TileOp<"tile.rescale"> {
   let summary = "multiplies the accumulators of each query whose factor is not 1";
   let description = [{
     ```mlir
@@ -425,7 +425,7 @@ def KVQ_TileRescaleOp : KVQ_TileOp<"rescale"> {
   let results = (outs KVQ_Fragment<"output">:$next);
 }
 
-def KVQ_TileWeighOp : KVQ_TileOp<"weigh"> {
+def KVQ_TileWeighOp : KVQ_TileOp<"tile.weigh"> {
   let summary = "p * scale per token and channel group of V, in the order the target's accumulate reads it";
   let description = [{
     ```mlir
@@ -438,7 +438,7 @@ def KVQ_TileWeighOp : KVQ_TileOp<"weigh"> {
   let results = (outs KVQ_Fragment<"weights">:$weights);
 }
 
-def KVQ_TileAddOffsetsOp : KVQ_TileOp<"add_offsets"> {
+def KVQ_TileAddOffsetsOp : KVQ_TileOp<"tile.add_offsets"> {
   let summary = "adds the sum of p * offset over the tile's tokens: one scalar per query and channel group";
   let description = [{
     ```mlir
@@ -451,7 +451,7 @@ def KVQ_TileAddOffsetsOp : KVQ_TileOp<"add_offsets"> {
   let results = (outs KVQ_Fragment<"output">:$next);
 }
 
-def KVQ_TileAccumulateOp : KVQ_TileOp<"accumulate"> {
+def KVQ_TileAccumulateOp : KVQ_TileOp<"tile.accumulate"> {
   let summary = "adds the sum of weight * code over the tile's tokens to every channel and query";
   let description = [{
     The inner loop of outputs: raw codes only; a weight of a token past the end is exactly 0.
@@ -466,7 +466,7 @@ def KVQ_TileAccumulateOp : KVQ_TileOp<"accumulate"> {
   let results = (outs KVQ_Fragment<"output">:$next);
 }
 
-def KVQ_TileFlushOp : KVQ_TileOp<"flush"> {
+def KVQ_TileFlushOp : KVQ_TileOp<"tile.flush"> {
   let summary = "writes the partial result of a split: unnormalised outputs, maximum and sum per query";
   let description = [{
     `partial` receives queries x dim outputs, then the maxima, then the sums, in f32.
@@ -482,7 +482,7 @@ def KVQ_TileFlushOp : KVQ_TileOp<"flush"> {
 
 //===-- Merge ---------------------------------------------------------------------------------------------------===//
 
-def KVQ_TileCombineOp : KVQ_TileOp<"combine"> {
+def KVQ_TileCombineOp : KVQ_TileOp<"tile.combine"> {
   let summary = "the output row of query `index` from the partial results of `splits` splits, in ascending order";
   let description = [{
     Partials lie `stride` bytes apart. `lse` is the natural log-sum-exp and `mass` the sum of p over the denominator: 1,
@@ -497,7 +497,7 @@ def KVQ_TileCombineOp : KVQ_TileOp<"combine"> {
   let results = (outs KVQ_TileRowType:$row, F32:$lse, F32:$mass);
 }
 
-def KVQ_TileQueryShiftOp : KVQ_TileOp<"query_shift"> {
+def KVQ_TileQueryShiftOp : KVQ_TileOp<"tile.query_shift"> {
   let summary = "the shift that store_query kept for query `index`";
   let description = [{
     ```mlir

@@ -133,6 +133,15 @@ Value Emit::offset(Value address, Value bytes) {
   return LLVM::GEPOp::create(builder, loc, pointer(), i8(), address, ArrayRef<LLVM::GEPArg>{bytes});
 }
 
+Value Emit::offset(Value address, int64_t bytes) {
+  if (bytes == 0)
+    return address;
+  if (!llvm::isInt<32>(bytes))
+    return offset(address, index(bytes));
+  return LLVM::GEPOp::create(builder, loc, pointer(), i8(), address,
+                             ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(bytes)});
+}
+
 Value Emit::load(Type type, Value address, int64_t alignment) {
   return LLVM::LoadOp::create(builder, loc, type, address, alignment);
 }

@@ -84,9 +84,7 @@ public:
 
   // Memory.
   Value offset(Value address, Value bytes);
-  Value offset(Value address, int64_t bytes) {
-    return bytes ? offset(address, index(bytes)) : address;
-  }
+  Value offset(Value address, int64_t bytes);
   Value load(Type type, Value address, int64_t alignment = 4);
   void store(Value value, Value address, int64_t alignment = 4);
   /// `lanes` floats that lie `stride` bytes apart.

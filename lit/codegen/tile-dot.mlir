@@ -4,7 +4,7 @@
 #side = #kvq.tile_side<dim = 64, bits = 2, group = 64, form = "min", params = f16>
 #record = #kvq.tile_record<k = #side, v = #side>
 
-// A row of 64 bytes of D = 64 at 2 bits is 32 bytes, brought into two units of [token half][8 channels]; four slots.
+// A row g of D = 64 at 2 bits has 32 bytes, brought into two units of [token half][8 channels]; four slots.
 // CHECK-LABEL: func.func @dot
 // CHECK:         scf.for
 // CHECK:           llvm.load %{{.*}} {alignment = 32 : i64} : !llvm.ptr -> vector<32xi8>

@@ -12,7 +12,7 @@
 // CHECK-LABEL: func.func @min
 // CHECK-DAG:     %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : vector<16xf32>
 // CHECK:         %[[MASK:.*]] = arith.cmpi {{.*}} : vector<16xi32>
-// CHECK:         %[[REGION:.*]] = llvm.load %{{.*}} : !llvm.ptr -> vector<64xf16>
+// CHECK:         %[[REGION:.*]] = llvm.load %{{.*}} : !llvm.ptr -> vector<64xi16>
 // CHECK:         vector.shuffle %[[REGION]], %[[REGION]] [0, 8, 16, 24, 32, 40, 48, 56, 1, 9, 17, 25, 33, 41, 49, 57]
 // CHECK:         %[[S:.*]] = arith.extf
 // CHECK-NEXT:    arith.select %[[MASK]], %[[S]], %[[ZERO]]

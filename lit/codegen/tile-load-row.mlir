@@ -5,7 +5,7 @@
 // CHECK-LABEL: func.func @bf16
 // CHECK:         %[[ROW:.*]] = llvm.alloca %{{.*}} x i8 {alignment = 64 : i64}
 // CHECK:         scf.for
-// CHECK:           %[[X:.*]] = llvm.load %{{.*}} {alignment = 2 : i64} : !llvm.ptr -> vector<16xbf16>
+// CHECK:           llvm.load %{{.*}} {alignment = 2 : i64} : !llvm.ptr -> vector<16xi16>
 // CHECK:           %[[BITS:.*]] = arith.extui %{{.*}} : vector<16xi16> to vector<16xi32>
 // CHECK:           arith.shli %[[BITS]]
 // CHECK:           llvm.store %{{.*}} : vector<16xf32>

@@ -26,7 +26,9 @@ func.func @min(%a: !llvm.ptr) {
 }
 
 // CHECK-LABEL: func.func @exact
-// CHECK-NOT:     arith.extf %{{.*}} : f16 to f32
+// CHECK:         %[[SCALE:.*]] = arith.divf %{{.*}} : f32
+// CHECK:         %[[SCALES:.*]] = vector.broadcast %{{.*}} : f32 to vector<16xf32>
+// CHECK:         arith.divf %{{.*}}, %[[SCALES]] : vector<16xf32>
 // CHECK:         return
 func.func @exact(%a: !llvm.ptr) {
   %r = kvq.tile.load_row %a {element = f32} : (!llvm.ptr) -> !kvq.tile_row<64>

@@ -8,8 +8,7 @@
 // CHECK-LABEL: func.func @store
 // CHECK-DAG:     %[[SUMS:.*]] = arith.constant 512 : i64
 // CHECK:         llvm.load %{{.*}} : !llvm.ptr -> vector<8xf32>
-// CHECK-NEXT:    llvm.getelementptr
-// CHECK-NEXT:    llvm.store %{{.*}} : vector<8xf32>
+// CHECK:         llvm.store %{{.*}} : vector<8xf32>
 // CHECK:         arith.addi %{{.*}}, %[[SUMS]]
 // CHECK:         return
 // CHECK-LABEL: func.func @shift

@@ -4,10 +4,10 @@
 #side = #kvq.tile_side<dim = 64, bits = 2, group = 64, form = "min", params = f16>
 #record = #kvq.tile_record<k = #side, v = #side>
 
-// D = 64, 2 bits: one cut of 8 bytes per token and lane t on the key side; 16 single bytes on the value side.
+// D = 64, 2 bits: 4 bytes per token and lane t on the key side; 16 single bytes on the value side.
 // CHECK-LABEL: func.func @key
-// CHECK-COUNT-3: arith.shli %{{.*}} : vector<32xi8>
-// CHECK-COUNT-4: llvm.store %{{.*}} {alignment = 1 : i64} : vector<8xi8>
+// CHECK-COUNT-3: arith.shli %{{.*}} : vector<16xi8>
+// CHECK-COUNT-4: llvm.store %{{.*}} {alignment = 1 : i64} : vector<4xi8>
 // CHECK-NOT:     llvm.store %{{.*}} : i8
 // CHECK-LABEL: func.func @value
 // CHECK-COUNT-16: llvm.store %{{.*}} {alignment = 1 : i64} : i8

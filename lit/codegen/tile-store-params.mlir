@@ -7,9 +7,9 @@
 // One store per parameter, behind 512 bytes of codes: K scale at 512, K zero at 516 of token 0.
 // CHECK-LABEL: func.func @params
 // CHECK:         llvm.getelementptr %{{.*}}[512]
-// CHECK-NEXT:    llvm.store %{{.*}} {alignment = 2 : i64} : f16
+// CHECK-NEXT:    llvm.store %{{.*}} {alignment = 2 : i64} : i16
 // CHECK:         llvm.getelementptr %{{.*}}[516]
-// CHECK-NEXT:    llvm.store %{{.*}} {alignment = 2 : i64} : f16
+// CHECK-NEXT:    llvm.store %{{.*}} {alignment = 2 : i64} : i16
 // CHECK-NOT:     llvm.store
 // CHECK:         return
 func.func @params(%tile: !llvm.ptr, %token: i64) {

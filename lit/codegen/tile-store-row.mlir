@@ -2,8 +2,9 @@
 // RUN: kvq-opt %s --kvq-lower-tiles-cpu --canonicalize | FileCheck %s
 
 // CHECK-LABEL: func.func @f16
-// CHECK:         arith.truncf %{{.*}} : vector<16xf32> to vector<16xf16>
-// CHECK-NEXT:    llvm.store %{{.*}}, %{{.*}} {alignment = 2 : i64} : vector<16xf16>
+// CHECK:         %[[H:.*]] = arith.truncf %{{.*}} : vector<16xf32> to vector<16xf16>
+// CHECK:         %[[BITS:.*]] = arith.bitcast %[[H]] : vector<16xf16> to vector<16xi16>
+// CHECK:         llvm.store %[[BITS]], %{{.*}} {alignment = 2 : i64}
 func.func @f16(%a: !llvm.ptr) {
   %r = kvq.tile.zero_row : () -> !kvq.tile_row<32>
   kvq.tile.store_row %r, %a {element = f16} : (!kvq.tile_row<32>, !llvm.ptr) -> ()
@@ -15,7 +16,7 @@ func.func @f16(%a: !llvm.ptr) {
 // CHECK-DAG:     %[[HALF:.*]] = arith.constant dense<32767> : vector<16xi32>
 // CHECK:         arith.addi %{{.*}}, %[[HALF]]
 // CHECK:         arith.select
-// CHECK:         llvm.store %{{.*}} : vector<16xbf16>
+// CHECK:         llvm.store %{{.*}} : vector<16xi16>
 func.func @bf16(%a: !llvm.ptr) {
   %r = kvq.tile.zero_row : () -> !kvq.tile_row<32>
   kvq.tile.store_row %r, %a {element = bf16} : (!kvq.tile_row<32>, !llvm.ptr) -> ()

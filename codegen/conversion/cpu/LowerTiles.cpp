@@ -62,7 +62,8 @@ public:
     ConversionTarget target(getContext());
     target.addLegalDialect<arith::ArithDialect, LLVM::LLVMDialect, math::MathDialect,
                            vector::VectorDialect, func::FuncDialect>();
-    target.addIllegalDialect<KVQDialect>();
+    target.addDynamicallyLegalDialect<KVQDialect>(
+        [](Operation *op) { return !op->getName().getStringRef().starts_with("kvq.tile."); });
     RewritePatternSet patterns(&getContext());
     populateRowPatterns(patterns, converter, lowering);
     populateRotatePatterns(patterns, converter, lowering);

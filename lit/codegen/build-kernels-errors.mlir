@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// RUN: kvq-opt %s --split-input-file --verify-diagnostics --kvq-optimize --kvq-build-kernels
+
+kvq.pipeline @p {
+  %x = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %x along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i8 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 8, min_form, f16>
+}
+// expected-error@+1 {{target cpu expects 2 or 4 bits for the key, got 8}}
+kvq.cache @eight {key = @p, value = @p, q_heads = 4, kv_heads = 2, layers = 1, page = 64}
+
+// -----
+
+kvq.pipeline @p {
+  %x = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %x along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+}
+// expected-error@+1 {{target cpu expects 1 to 16 query heads per KV head, got q_heads = 64 and kv_heads = 2}}
+kvq.cache @wide {key = @p, value = @p, q_heads = 64, kv_heads = 2, layers = 1, page = 64}
+
+// -----
+
+kvq.pipeline @p {
+  %x = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %x along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+}
+// expected-error@+1 {{target cpu expects no high-precision windows, got sink = 64 and recent = 256}}
+kvq.cache @windows {key = @p, value = @p, q_heads = 4, kv_heads = 2, layers = 1, page = 64, sink = 64, recent = 256}
+
+// -----
+
+// expected-error@+1 {{the code generator expects a kvq.fused_attention, found none}}
+module {
+}
