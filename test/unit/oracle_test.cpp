@@ -247,6 +247,17 @@ TEST(Writer, StoredAndExactParameters) {
   }
 }
 
+TEST(Writer, CodesStayInRangeWhereTheStoredMinimumIsFarOff) {
+  SideMethod side = tinySide(2, ParameterForm::min, ElementType::bf16);
+  const Floats above = {257, 257.3f, 257.1f, 257.2f}; // minimum stored as 256, ten steps below
+  const Floats below = {259, 259.3f, 259.1f, 259.2f}; // minimum stored as 260
+  EXPECT_EQ(codesOf(side, above), Bytes(4, 3));
+  EXPECT_EQ(codesOf(side, below), Bytes(4, 0));
+  side.round.source = RoundRule::Source::exact;
+  EXPECT_EQ(codesOf(side, above), (Bytes{0, 3, 1, 2}));
+  EXPECT_EQ(codesOf(side, below), (Bytes{0, 3, 1, 2}));
+}
+
 TEST(Writer, SignOfZeroLeavesNoTrace) {
   for (ParameterForm form : {ParameterForm::min, ParameterForm::zero, ParameterForm::sym})
     for (const Floats &row : {Floats{0, 0, 0, 0}, Floats{0, 1, 0, 2}, Floats{0, -1, 0, -2}}) {
