@@ -204,7 +204,8 @@ TEST(CalibrationFile, ReaderNamesWhatIsWrong) {
             0u);
   EXPECT_EQ(readChanged({1, 2}, {1, 2}, "\"layers\":[0]", "\"layers\":[0,1]"),
             "tensor 'layers.1.k.mean' is missing");
-  EXPECT_EQ(readChanged({1, 2}, {1, 2}, "\"layers\":[0]", "\"layers\":[]"), "expected 0 tensors, one for each layer, got 1");
+  EXPECT_EQ(readChanged({1, 2}, {1, 2}, "\"layers\":[0]", "\"layers\":[]"),
+            "expected 0 tensors, one for each layer, got 1");
 }
 
 TEST(CalibrationFile, RefusesOtherFiles) {

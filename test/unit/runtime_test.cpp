@@ -19,6 +19,8 @@
 
 using namespace kvq;
 
+extern "C" const char *nameFromC(const kvq_library *library, kvq_geometry *geometry);
+
 namespace {
 
 constexpr int64_t kKeyDim = 16, kValueDim = 8, kHeads = 2, kRatio = 2, kLayers = 2;
@@ -625,6 +627,14 @@ TEST(Runtime, StatusNames) {
   EXPECT_STREQ(kvq_status_name(8), "unknown status");
   EXPECT_STREQ(kvq_status_name(-1), "unknown status");
   EXPECT_STREQ(kvq_version(), KVQ_VERSION);
+}
+
+TEST(Runtime, IsUsableFromC) {
+  const Handle library = openExample();
+  kvq_geometry geometry = {};
+  EXPECT_STREQ(nameFromC(library.get(), &geometry), "KVQ_OK");
+  EXPECT_EQ(geometry.key_dim, 16);
+  EXPECT_STREQ(nameFromC(nullptr, &geometry), "KVQ_INVALID_ARGUMENT");
 }
 
 TEST(ThreadPool, RunsEachItemOnce) {
