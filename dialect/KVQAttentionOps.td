@@ -13,13 +13,15 @@ class KVQ_AttentionBase<string mnemonic, list<Trait> traits = []>
 def KVQ_AttentionOp : KVQ_AttentionBase<"attention"> {
   let summary = "attention over a cache, in the model's own basis";
   let description = [{
-    softmax(scale q k^T) v over the tokens of the cache, with query head j reading KV head j / (q_heads / kv_heads).
-    Query and result are model rows, whatever the pipelines do: `kvq-place-rotations` mends the bases.
-    `softcap(c)` replaces a logit l by c tanh(l / c); `window(n)` keeps the last n tokens; `sinks(@t::@e)` adds one
-    learned column per query head to the softmax; `q_len(n)` is the number of query tokens of a sequence.
+    softmax(scale q k^T) v over the tokens of the cache, with query head j reading KV head j /
+    (q_heads / kv_heads). Query and result are model rows, whatever the pipelines do:
+    `kvq-place-rotations` mends the bases. `softcap(c)` replaces a logit l by c tanh(l / c);
+    `window(n)` keeps the last n tokens; `sinks(@t::@e)` adds one learned column per query head to
+    the softmax; `q_len(n)` is the number of query tokens of a sequence.
 
-    Constraints: scale is positive and finite; softcap is positive; window and q_len are at least 1; query and result
-    have no basis and no center.
+    Constraints: scale and softcap are positive and finite; window and q_len are at least 1; sinks
+    are a constant [layers or 1, q_heads, 1]; query and result have no basis and no center, and the
+    head dims of keys and values.
 
     ```mlir
     kvq.pipeline @key {
@@ -35,8 +37,9 @@ def KVQ_AttentionOp : KVQ_AttentionBase<"attention"> {
     }
     ```
   }];
-  let arguments = (ins KVQ_RowsType:$query, FlatSymbolRefAttr:$cache, F64Attr:$scale, UnitAttr:$causal,
-                       OptionalAttr<F64Attr>:$softcap, OptionalAttr<I64Attr>:$window,
+  let arguments = (ins KVQ_RowsType:$query, FlatSymbolRefAttr:$cache, F64Attr:$scale,
+                       UnitAttr:$causal, OptionalAttr<F64Attr>:$softcap,
+                       OptionalAttr<I64Attr>:$window,
                        OptionalAttr<SymbolRefAttr>:$sinks, DefaultValuedAttr<I64Attr, "1">:$q_len);
   let results = (outs KVQ_RowsType:$result);
   let assemblyFormat = [{
@@ -49,13 +52,16 @@ def KVQ_AttentionOp : KVQ_AttentionBase<"attention"> {
 def KVQ_FusedAttentionOp : KVQ_AttentionBase<"fused_attention"> {
   let summary = "attention over the codes of a cache, in the bases in which they are stored";
   let description = [{
-    As `kvq.attention`, but the query must stand in the basis of the cached keys, and the result is in the basis of the
-    cached values. `add_key_mean` adds scale q.mu to each logit before the softcap; `fix_lse` adds it to the exported
-    log-sum-exp; `add_value_mean` adds mu sum(p) / denominator to the output. `folding` says where each factor of the
-    dequantization went (`kvq-fuse-attention`).
+    As `kvq.attention`, but the query must stand in the basis of the cached keys, and the result is
+    in the basis of the cached values. `add_key_mean` adds scale q.mu to each logit before the
+    softcap; `fix_lse` adds it to the exported log-sum-exp; `add_value_mean` adds mu sum(p) /
+    denominator to the output. `folding` says where each factor of the dequantization went
+    (`kvq-fuse-attention`).
 
-    Constraints: the query's basis equals the key pipeline's, the result's equals the value pipeline's; a centred key
-    with softcap needs `add_key_mean`; a centred value needs `add_value_mean`.
+    Constraints: those of `kvq.attention`, but that the query's basis equals the key pipeline's and
+    the result's equals the value pipeline's; a centred key with a softcap or learned sinks needs
+    `add_key_mean`, which excludes `fix_lse`; a centred value needs `add_value_mean`; no flag is set
+    for a mean that does not exist.
 
     ```mlir
     kvq.pipeline @key {
@@ -75,8 +81,9 @@ def KVQ_FusedAttentionOp : KVQ_AttentionBase<"fused_attention"> {
     }
     ```
   }];
-  let arguments = (ins KVQ_RowsType:$query, FlatSymbolRefAttr:$cache, F64Attr:$scale, UnitAttr:$causal,
-                       OptionalAttr<F64Attr>:$softcap, OptionalAttr<I64Attr>:$window,
+  let arguments = (ins KVQ_RowsType:$query, FlatSymbolRefAttr:$cache, F64Attr:$scale,
+                       UnitAttr:$causal, OptionalAttr<F64Attr>:$softcap,
+                       OptionalAttr<I64Attr>:$window,
                        OptionalAttr<SymbolRefAttr>:$sinks, DefaultValuedAttr<I64Attr, "1">:$q_len,
                        UnitAttr:$add_key_mean, UnitAttr:$fix_lse, UnitAttr:$add_value_mean,
                        OptionalAttr<ArrayAttr>:$folding);

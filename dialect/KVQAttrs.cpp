@@ -28,6 +28,19 @@ void DenseAttr::print(AsmPrinter &printer) const {
   printer << "<" << getMatrix() << (getInverse() ? " inverse" : "") << ">";
 }
 
+LogicalResult FoldAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef,
+                               StringRef axes, FoldPlace, StringRef) {
+  SmallVector<StringRef> letters;
+  axes.split(letters, ", ");
+  bool legal = axes == "constant" || llvm::all_of(letters, [](StringRef letter) {
+                 return letter == "t" || letter == "d" || letter == "g" || letter == "T";
+               });
+  if (legal)
+    return success();
+  return emitError() << "expects axes \"constant\" or a list of t, d, g and T, got \"" << axes
+                     << "\"";
+}
+
 void KVQDialect::registerAttributes() {
   addAttributes<
 #define GET_ATTRDEF_LIST

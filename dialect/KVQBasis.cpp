@@ -36,19 +36,21 @@ ArrayAttr mlir::kvq::pathBetween(ArrayAttr from, ArrayAttr to) {
   return composeBasis(inverseBasis(from), to);
 }
 
-static LogicalResult verifyHadamard(int64_t order, int64_t dim, function_ref<InFlightDiagnostic()> emitError) {
+static LogicalResult verifyHadamard(int64_t order, int64_t dim,
+                                    function_ref<InFlightDiagnostic()> emitError) {
   if (order == dim && llvm::isPowerOf2_64(dim))
     return success();
   int64_t block = dim & -dim;
   InFlightDiagnostic diag = emitError();
-  diag << "expects hadamard<n> with n a power of two equal to the head dim " << dim << ", got hadamard<" << order
-       << ">";
+  diag << "expects hadamard<n> with n a power of two equal to the head dim " << dim
+       << ", got hadamard<" << order << ">";
   if (!llvm::isPowerOf2_64(dim) && block > 1)
     diag << "; use block_hadamard<" << block << ">";
   return diag;
 }
 
-LogicalResult mlir::kvq::verifyFactors(ArrayAttr factors, int64_t dim, function_ref<InFlightDiagnostic()> emitError) {
+LogicalResult mlir::kvq::verifyFactors(ArrayAttr factors, int64_t dim,
+                                       function_ref<InFlightDiagnostic()> emitError) {
   for (Attribute factor : factors) {
     if (auto hadamard = dyn_cast<HadamardAttr>(factor)) {
       if (failed(verifyHadamard(hadamard.getOrder(), dim, emitError)))
@@ -56,8 +58,9 @@ LogicalResult mlir::kvq::verifyFactors(ArrayAttr factors, int64_t dim, function_
     } else if (auto block = dyn_cast<BlockHadamardAttr>(factor)) {
       int64_t order = block.getOrder();
       if (order < 2 || !llvm::isPowerOf2_64(order) || dim % order)
-        return emitError() << "expects block_hadamard<m> with m a power of two dividing the head dim " << dim
-                           << ", got block_hadamard<" << order << ">";
+        return emitError()
+               << "expects block_hadamard<m> with m a power of two dividing the head dim " << dim
+               << ", got block_hadamard<" << order << ">";
     } else if (!isa<DenseAttr>(factor)) {
       return emitError() << "expects factors hadamard, block_hadamard or dense, got " << factor;
     }
@@ -77,7 +80,8 @@ static ParseResult parseFactor(AsmParser &parser, Attribute &factor) {
   else if (keyword == "dense")
     factor = DenseAttr::parse(parser, {});
   else
-    return parser.emitError(loc, "expected hadamard, block_hadamard or dense, got '") << keyword << "'";
+    return parser.emitError(loc, "expected hadamard, block_hadamard or dense, got '")
+           << keyword << "'";
   return success(factor != nullptr);
 }
 
@@ -104,7 +108,8 @@ void mlir::kvq::printFactorList(AsmPrinter &printer, ArrayAttr factors) {
   llvm::interleaveComma(factors, printer, [&](Attribute factor) {
     llvm::TypeSwitch<Attribute>(factor)
         .Case<HadamardAttr>([&](auto attr) { printer << "hadamard<" << attr.getOrder() << ">"; })
-        .Case<BlockHadamardAttr>([&](auto attr) { printer << "block_hadamard<" << attr.getOrder() << ">"; })
+        .Case<BlockHadamardAttr>(
+            [&](auto attr) { printer << "block_hadamard<" << attr.getOrder() << ">"; })
         .Case<DenseAttr>([&](auto attr) {
           printer << "dense";
           attr.print(printer);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Bytecode of the dialect. Attributes and types are stored as text for now; the version entry lets a later release
-// change that and still read today's files.
+// Bytecode of the dialect: attributes and types are stored as text. The version entry lets a
+// release that stores them otherwise read the files of this one.
 #include "dialect/KVQDialect.h"
 
 #include "mlir/Bytecode/BytecodeImplementation.h"
@@ -29,8 +29,9 @@ struct KVQBytecodeInterface : BytecodeDialectInterface {
       return nullptr;
     if (version->major != KVQDialect::kMajorVersion) {
       reader.emitError() << "expects kvq bytecode of version " << KVQDialect::kMajorVersion << "."
-                         << KVQDialect::kMinorVersion << " or of the same major version, got version "
-                         << version->major << "." << version->minor;
+                         << KVQDialect::kMinorVersion
+                         << " or of the same major version, got version " << version->major << "."
+                         << version->minor;
       return nullptr;
     }
     return version;

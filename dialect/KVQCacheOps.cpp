@@ -43,23 +43,40 @@ PipelineOp CacheOp::getValuePipeline() {
   return SymbolTable::lookupNearestSymbolFrom<PipelineOp>(*this, getValueAttr());
 }
 
+static constexpr int64_t kMaxHeads = 65536; ///< also layers
+static constexpr int64_t kMaxTokens = 1 << 20;
+
+/// An attribute within bounds. Accessors read signless attributes as unsigned: a negative number
+/// would be a huge one.
+static LogicalResult verifyCount(CacheOp op, StringRef name, IntegerAttr attr, int64_t low,
+                                 int64_t high) {
+  if (attr.getInt() >= low && attr.getInt() <= high)
+    return success();
+  return op.emitOpError("expects ")
+         << name << " of " << low << " to " << high << ", got " << attr.getInt();
+}
+
 LogicalResult CacheOp::verify() {
-  if (getKvHeads() < 1 || getQHeads() < 1 || getQHeads() % getKvHeads())
-    return emitOpError("expects q_heads to be a positive multiple of kv_heads, got q_heads = ")
+  if (failed(verifyCount(*this, "q_heads", getQHeadsAttr(), 1, kMaxHeads)) ||
+      failed(verifyCount(*this, "kv_heads", getKvHeadsAttr(), 1, kMaxHeads)) ||
+      failed(verifyCount(*this, "layers", getLayersAttr(), 1, kMaxHeads)) ||
+      failed(verifyCount(*this, "page", getPageAttr(), ::kvq::kTileTokens, kMaxTokens)) ||
+      failed(verifyCount(*this, "sink", getSinkAttr(), 0, kMaxTokens)) ||
+      failed(verifyCount(*this, "recent", getRecentAttr(), 0, kMaxTokens)))
+    return failure();
+  if (getQHeads() % getKvHeads())
+    return emitOpError("expects q_heads to be a multiple of kv_heads, got q_heads = ")
            << getQHeads() << " and kv_heads = " << getKvHeads();
-  if (getLayers() < 1)
-    return emitOpError("expects at least one layer, got layers = ") << getLayers();
-  if (getPage() < ::kvq::kTileTokens || getPage() % ::kvq::kTileTokens || getPage() > (1 << 20))
-    return emitOpError("expects a page that is a multiple of 16 tokens, at most 1048576, got page = ") << getPage();
-  if (int64_t(getSink()) < 0 || int64_t(getRecent()) < 0)
-    return emitOpError("expects windows of 0 or more tokens, got sink = ")
-           << int64_t(getSink()) << " and recent = " << int64_t(getRecent());
+  if (getPage() % ::kvq::kTileTokens)
+    return emitOpError("expects a page that is a multiple of ")
+           << ::kvq::kTileTokens << " tokens, got page = " << getPage();
   return success();
 }
 
-/// The leading extents of a constant that a pipeline uses must be 1 or the cache's layers and KV heads.
-static LogicalResult verifyExtents(CacheOp cache, PipelineOp pipeline, SymbolTableCollection &symbols,
-                                   SymbolRefAttr ref) {
+/// The leading extents of a constant that a pipeline uses must be 1 or the cache's layers and KV
+/// heads.
+static LogicalResult verifyExtents(CacheOp cache, PipelineOp pipeline,
+                                   SymbolTableCollection &symbols, SymbolRefAttr ref) {
   auto constant = symbols.lookupNearestSymbolFrom<ConstantOp>(pipeline, ref);
   if (!constant)
     return success(); // the stage that uses it says so
@@ -68,13 +85,14 @@ static LogicalResult verifyExtents(CacheOp cache, PipelineOp pipeline, SymbolTab
   if (fits(type.getDimSize(0), cache.getLayers()) && fits(type.getDimSize(1), cache.getKvHeads()))
     return success();
   InFlightDiagnostic diag = cache.emitOpError("expects constant ")
-                            << ref << " for " << cache.getLayers() << " layers and " << cache.getKvHeads()
-                            << " KV heads (or 1), got " << type;
+                            << ref << " for " << cache.getLayers() << " layers and "
+                            << cache.getKvHeads() << " KV heads (or 1), got " << type;
   diag.attachNote(constant.getLoc()) << "the constant is here";
   return diag;
 }
 
-static LogicalResult verifyConstants(CacheOp cache, PipelineOp pipeline, SymbolTableCollection &symbols) {
+static LogicalResult verifyConstants(CacheOp cache, PipelineOp pipeline,
+                                     SymbolTableCollection &symbols) {
   for (CenterOp op : pipeline.getBody().front().getOps<CenterOp>())
     if (failed(verifyExtents(cache, pipeline, symbols, op.getMean())))
       return failure();
@@ -86,13 +104,28 @@ static LogicalResult verifyConstants(CacheOp cache, PipelineOp pipeline, SymbolT
   return success();
 }
 
+/// A planned record is the one that pipelines and page lead to today.
+static LogicalResult verifyPlan(CacheOp cache) {
+  RecordAttr record = cache.getRecordAttr();
+  if (!record)
+    return success();
+  ::kvq::RecordLayout layout = ::kvq::buildRecord(recordSpecOf(cache));
+  auto bits = FloatAttr::get(Float64Type::get(cache.getContext()), ::kvq::bitsPerElement(layout));
+  auto planned = RecordAttr::get(cache.getContext(), layout.bytes, layout.stride, bits);
+  if (record == planned)
+    return success();
+  return cache.emitOpError("expects ") << planned << " for its pipelines and page, got " << record
+                                       << "; kvq-plan-layout plans it anew";
+}
+
 LogicalResult CacheOp::verifySymbolUses(SymbolTableCollection &symbols) {
   for (FlatSymbolRefAttr ref : {getKeyAttr(), getValueAttr()}) {
     auto pipeline = symbols.lookupNearestSymbolFrom<PipelineOp>(*this, ref);
     if (!pipeline)
       return emitOpError("expects ") << ref << " to name a kvq.pipeline, found none";
     // A pipeline without all its stages is refused by its own verifier.
-    if (!pipeline.getRowsOp() || !pipeline.getGroupOp() || !pipeline.getRoundOp() || !pipeline.getPackOp())
+    if (!pipeline.getRowsOp() || !pipeline.getGroupOp() || !pipeline.getRoundOp() ||
+        !pipeline.getPackOp())
       return failure();
     if (failed(verifyConstants(*this, pipeline, symbols)))
       return failure();
@@ -100,8 +133,9 @@ LogicalResult CacheOp::verifySymbolUses(SymbolTableCollection &symbols) {
   Type key = getKeyPipeline().getRowsOp().getType().getElement();
   Type value = getValuePipeline().getRowsOp().getType().getElement();
   if (key != value)
-    return emitOpError("expects key and value rows of one element type, got ") << key << " and " << value;
+    return emitOpError("expects key and value rows of one element type, got ")
+           << key << " and " << value;
   if (std::string rule = ::kvq::verifyRecord(recordSpecOf(*this)); !rule.empty())
     return emitOpError("has no legal record: ") << rule;
-  return success();
+  return verifyPlan(*this);
 }

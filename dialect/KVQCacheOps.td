@@ -5,14 +5,16 @@
 include "dialect/KVQPipelineOps.td"
 
 def KVQ_CacheOp : KVQ_Op<"cache", [Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "a paged cache: one pipeline for keys, one for values, and the geometry of the model";
+  let summary = "a paged cache: a pipeline for keys, one for values, and the model's geometry";
   let description = [{
-    `layers` layers of `kv_heads` KV heads serve `q_heads` query heads. `page` is the default page in tokens; any multiple
-    of the record's block is served at run time. `sink` first and `recent` last tokens stay in high precision.
-    `record` is filled by `kvq-plan-layout`.
+    `layers` layers of `kv_heads` KV heads serve `q_heads` query heads. `page` is the default page
+    in tokens; any multiple of the record's block is served at run time. `sink` first and `recent`
+    last tokens stay in high precision. `record` is filled by `kvq-plan-layout`.
 
-    Constraints: q_heads is a multiple of kv_heads; page is a multiple of 16; the two pipelines exist and their rows have
-    one element type; the record is legal (kvq/layout.h).
+    Constraints: q_heads is a multiple of kv_heads; page is a multiple of 16; heads and layers are
+    at least 1, windows at least 0; the two pipelines exist and their rows have one element type;
+    their constants have the cache's layers and KV heads, or 1; the record is legal (kvq/layout.h),
+    and a planned one is the one that pipelines and page lead to.
 
     ```mlir
     kvq.pipeline @key {
@@ -24,12 +26,15 @@ def KVQ_CacheOp : KVQ_Op<"cache", [Symbol, DeclareOpInterfaceMethods<SymbolUserO
     kvq.cache @smollm2 {key = @key, value = @key, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$key, FlatSymbolRefAttr:$value, I64Attr:$q_heads,
-                       I64Attr:$kv_heads, I64Attr:$layers, I64Attr:$page, DefaultValuedAttr<I64Attr, "0">:$sink,
-                       DefaultValuedAttr<I64Attr, "0">:$recent, OptionalAttr<KVQ_RecordAttr>:$record);
+  let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$key, FlatSymbolRefAttr:$value,
+                       I64Attr:$q_heads, I64Attr:$kv_heads, I64Attr:$layers, I64Attr:$page,
+                       DefaultValuedAttr<I64Attr, "0">:$sink,
+                       DefaultValuedAttr<I64Attr, "0">:$recent,
+                       OptionalAttr<KVQ_RecordAttr>:$record);
   let assemblyFormat = [{
-    $sym_name ` ` `{` `key` `=` $key `,` `value` `=` $value `,` `q_heads` `=` $q_heads `,` `kv_heads` `=` $kv_heads `,`
-    `layers` `=` $layers `,` `page` `=` $page (`,` `sink` `=` $sink^)? (`,` `recent` `=` $recent^)? `}`
+    $sym_name ` ` `{` `key` `=` $key `,` `value` `=` $value `,` `q_heads` `=` $q_heads `,`
+    `kv_heads` `=` $kv_heads `,` `layers` `=` $layers `,` `page` `=` $page
+    `` custom<Windows>($sink, $recent) `` `}`
     (`record` $record^)? attr-dict
   }];
   let hasVerifier = 1;

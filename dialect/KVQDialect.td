@@ -9,12 +9,14 @@ def KVQ_Dialect : Dialect {
   let cppNamespace = "::mlir::kvq";
   let summary = "Quantized KV caches: how rows become codes, and attention over them";
   let description = [{
-    Level 1 says what a cache is. A `kvq.pipeline` is a chain of stages on the rows (tokens) of one KV head after RoPE:
-    `rows -> center | rotate -> clip -> group -> round -> pack`. A `kvq.cache` names one pipeline for keys and one for
-    values, and the geometry. `kvq.attention` reads a cache and takes and returns rows in the model's own basis.
+    Level 1 says what a cache is. A `kvq.pipeline` is a chain of stages on the rows (tokens) of one
+    KV head after RoPE: `rows -> center | rotate -> clip -> group -> round -> pack`. A `kvq.cache`
+    names one pipeline for keys and one for values, and the geometry. `kvq.attention` reads a cache
+    and takes and returns rows in the model's own basis.
 
-    Level 2 says what is computed. `kvq.fused_attention` demands that the query stands in the basis of the keys and
-    that its result is in the basis of the values; its `folding` says where each factor of the dequantization went.
+    Level 2 says what is computed. `kvq.fused_attention` demands that the query stands in the basis
+    of the keys and that its result is in the basis of the values; its `folding` says where each
+    factor of the dequantization went.
 
     Level 3 (dialect/KVQTileOps.td) are the tile ops that a kernel is made of.
 

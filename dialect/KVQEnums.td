@@ -13,7 +13,8 @@ class KVQ_Enum<string name, string summary, list<I32EnumAttrCase> cases>
 }
 
 def KVQ_ClipKind : KVQ_Enum<"ClipKind", "order_statistic, ratio or constant",
-    [I32EnumAttrCase<"order_statistic", 0>, I32EnumAttrCase<"ratio", 1>, I32EnumAttrCase<"constant", 2>]>;
+    [I32EnumAttrCase<"order_statistic", 0>, I32EnumAttrCase<"ratio", 1>,
+     I32EnumAttrCase<"constant", 2>]>;
 
 def KVQ_ClipScope : KVQ_Enum<"ClipScope", "row or group",
     [I32EnumAttrCase<"row", 0>, I32EnumAttrCase<"group", 1>]>;
@@ -22,14 +23,11 @@ def KVQ_Tie : KVQ_Enum<"Tie", "half_up or half_even",
     [I32EnumAttrCase<"half_up", 0>, I32EnumAttrCase<"half_even", 1>]>;
 
 def KVQ_Form : KVQ_Enum<"Form", "min_form, zero_form or sym_form",
-    [I32EnumAttrCase<"min_form", 0>, I32EnumAttrCase<"zero_form", 1>, I32EnumAttrCase<"sym_form", 2>]>;
+    [I32EnumAttrCase<"min_form", 0>, I32EnumAttrCase<"zero_form", 1>,
+     I32EnumAttrCase<"sym_form", 2>]>;
 
 def KVQ_ParamSource : KVQ_Enum<"ParamSource", "stored or exact",
     [I32EnumAttrCase<"stored", 0>, I32EnumAttrCase<"exact", 1>]>;
-
-def KVQ_Axis : KVQ_Enum<"Axis", "an axis along which a factor of the dequantization varies",
-    [I32EnumAttrCase<"token", 0>, I32EnumAttrCase<"channel", 1>, I32EnumAttrCase<"group", 2>,
-     I32EnumAttrCase<"tile", 3>]>;
 
 def KVQ_FoldPlace : KVQ_Enum<"FoldPlace", "where a factor of the dequantization went",
     [I32EnumAttrCase<"query", 0>, I32EnumAttrCase<"query_per_tile", 1>, I32EnumAttrCase<"score", 2>,

@@ -15,6 +15,9 @@ using namespace mlir::kvq;
 #define GET_TYPEDEF_CLASSES
 #include "dialect/KVQTypes.cpp.inc"
 
+/// The element types of rows and of parameters.
+static bool isStoredFloat(Type type) { return type.isBF16() || type.isF16() || type.isF32(); }
+
 RowsType RowsType::withElement(Type element) const {
   return get(getContext(), getRows(), getDim(), element, getBasis(), getCenter());
 }
@@ -25,15 +28,21 @@ RowsType RowsType::withCenter(ArrayAttr center) const {
   return get(getContext(), getRows(), getDim(), getElement(), getBasis(), center);
 }
 
-LogicalResult RowsType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows, int64_t dim, Type element,
-                               ArrayAttr basis, ArrayAttr center) {
+LogicalResult RowsType::verify(function_ref<InFlightDiagnostic()> emitError, int64_t rows,
+                               int64_t dim, Type element, ArrayAttr basis, ArrayAttr center) {
+  if (rows < 0 && !ShapedType::isDynamic(rows))
+    return emitError() << "expects a number of rows or ?, got " << rows;
   if (dim < 1 || dim > ::kvq::kMaxHeadDim)
     return emitError() << "expects a head dim of 1 to " << ::kvq::kMaxHeadDim << ", got " << dim;
-  if (!element.isBF16() && !element.isF16() && !element.isF32())
+  if (!isStoredFloat(element))
     return emitError() << "expects rows of bf16, f16 or f32, got " << element;
-  for (Attribute entry : center)
-    if (!isa<CenterEntryAttr>(entry))
-      return emitError() << "expects means in a center, got " << entry;
+  for (Attribute attr : center) {
+    auto entry = dyn_cast<CenterEntryAttr>(attr);
+    if (!entry)
+      return emitError() << "expects means in a center, got " << attr;
+    if (failed(verifyFactors(entry.getBasis(), dim, emitError)))
+      return failure();
+  }
   return verifyFactors(basis, dim, emitError);
 }
 
@@ -60,7 +69,8 @@ Type RowsType::parse(AsmParser &parser) {
   Type element;
   ArrayAttr basis = ArrayAttr::get(parser.getContext(), {}), center = basis;
   SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseLess() || parser.parseDimensionList(dims, /*allowDynamic=*/true) || parser.parseType(element))
+  if (parser.parseLess() || parser.parseDimensionList(dims, /*allowDynamic=*/true) ||
+      parser.parseType(element))
     return {};
   if (dims.size() != 2 || ShapedType::isDynamic(dims[1])) {
     parser.emitError(loc, "expects rows<TOKENSxDIMxELEMENT> with a static head dim");
@@ -80,9 +90,12 @@ Type RowsType::parse(AsmParser &parser) {
   }
   if (parser.parseGreater())
     return {};
-  // The text may hold any list; the type holds the normal form.
+  // The text may hold any list of factors that fit; the type holds the normal form.
+  if (failed(verifyFactors(basis, dims[1], [&] { return parser.emitError(loc); })))
+    return {};
   basis = composeBasis(ArrayAttr::get(parser.getContext(), {}), basis);
-  return parser.getChecked<RowsType>(loc, parser.getContext(), dims[0], dims[1], element, basis, center);
+  return parser.getChecked<RowsType>(loc, parser.getContext(), dims[0], dims[1], element, basis,
+                                     center);
 }
 
 void RowsType::print(AsmPrinter &printer) const {
@@ -95,23 +108,41 @@ void RowsType::print(AsmPrinter &printer) const {
   }
   if (!getCenter().empty()) {
     printer << ", center = [";
-    llvm::interleaveComma(getCenter().getAsRange<CenterEntryAttr>(), printer, [&](CenterEntryAttr entry) {
-      printer << entry.getMean();
-      if (!entry.getBasis().empty()) {
-        printer << " in ";
-        printFactorList(printer, entry.getBasis());
-      }
-    });
+    llvm::interleaveComma(getCenter().getAsRange<CenterEntryAttr>(), printer,
+                          [&](CenterEntryAttr entry) {
+                            printer << entry.getMean();
+                            if (!entry.getBasis().empty()) {
+                              printer << " in ";
+                              printFactorList(printer, entry.getBasis());
+                            }
+                          });
     printer << "]";
   }
   printer << ">";
 }
 
-LogicalResult GroupedType::verify(function_ref<InFlightDiagnostic()> emitError, RowsType rows, int64_t size) {
+static LogicalResult verifyGroup(function_ref<InFlightDiagnostic()> emitError, RowsType rows,
+                                 int64_t size) {
   int64_t dim = rows.getDim();
   if (size < 1 || dim % size || (size != dim && size % 32))
     return emitError() << "expects a group size that divides the head dim " << dim
                        << " and is a multiple of 32 or the head dim itself, got " << size;
+  return success();
+}
+
+LogicalResult GroupedType::verify(function_ref<InFlightDiagnostic()> emitError, RowsType rows,
+                                  int64_t size) {
+  return verifyGroup(emitError, rows, size);
+}
+
+LogicalResult CodesType::verify(function_ref<InFlightDiagnostic()> emitError, RowsType rows,
+                                int64_t group, int64_t bits, Form, Type params) {
+  if (failed(verifyGroup(emitError, rows, group)))
+    return failure();
+  if (bits < 1 || bits > 8)
+    return emitError() << "expects codes of 1 to 8 bits, got " << bits;
+  if (!isStoredFloat(params))
+    return emitError() << "expects parameters of f16, bf16 or f32, got " << params;
   return success();
 }
 

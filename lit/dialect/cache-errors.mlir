@@ -7,7 +7,7 @@ kvq.pipeline @plain {
   %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
   kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
 }
-// expected-error @below {{expects q_heads to be a positive multiple of kv_heads, got q_heads = 8 and kv_heads = 3}}
+// expected-error @below {{expects q_heads to be a multiple of kv_heads, got q_heads = 8 and kv_heads = 3}}
 kvq.cache @c {key = @plain, value = @plain, q_heads = 8, kv_heads = 3, layers = 2, page = 64}
 
 // -----
@@ -18,7 +18,7 @@ kvq.pipeline @plain {
   %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
   kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
 }
-// expected-error @below {{expects q_heads to be a positive multiple of kv_heads, got q_heads = 9 and kv_heads = 0}}
+// expected-error @below {{expects kv_heads of 1 to 65536, got 0}}
 kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 0, layers = 2, page = 64}
 
 // -----
@@ -29,7 +29,7 @@ kvq.pipeline @plain {
   %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
   kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
 }
-// expected-error @below {{expects at least one layer, got layers = 0}}
+// expected-error @below {{expects layers of 1 to 65536, got 0}}
 kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 0, page = 64}
 
 // -----
@@ -40,7 +40,7 @@ kvq.pipeline @plain {
   %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
   kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
 }
-// expected-error @below {{expects a page that is a multiple of 16 tokens, at most 1048576, got page = 24}}
+// expected-error @below {{expects a page that is a multiple of 16 tokens, got page = 24}}
 kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 24}
 
 // -----
@@ -51,7 +51,7 @@ kvq.pipeline @plain {
   %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
   kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
 }
-// expected-error @below {{expects windows of 0 or more tokens, got sink = -1 and recent = 0}}
+// expected-error @below {{expects sink of 0 to 1048576, got -1}}
 kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 64, sink = -1}
 
 // -----
@@ -104,3 +104,71 @@ kvq.pipeline @plain {
 }
 // expected-error @below {{expects constant @calib::@m for 2 layers and 3 KV heads (or 1), got 'tensor<4x3x64xf32>'}}
 kvq.cache @c {key = @centred, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
+
+// -----
+
+kvq.pipeline @plain {
+  %k = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+}
+// expected-error @below {{expects q_heads of 1 to 65536, got -3}}
+kvq.cache @c {key = @plain, value = @plain, q_heads = -3, kv_heads = -3, layers = 2, page = 64}
+
+// -----
+
+kvq.pipeline @plain {
+  %k = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+}
+// expected-error @below {{expects layers of 1 to 65536, got 9000000000}}
+kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 9000000000, page = 64}
+
+// -----
+
+kvq.pipeline @plain {
+  %k = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+}
+// expected-error @below {{expects page of 16 to 1048576, got 0}}
+kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 0}
+
+// -----
+
+kvq.pipeline @plain {
+  %k = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+}
+// expected-error @below {{expects page of 16 to 1048576, got 2097152}}
+kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 2097152}
+
+// -----
+
+kvq.pipeline @plain {
+  %k = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+}
+// expected-error @below {{expects recent of 0 to 1048576, got -16}}
+kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 64, recent = -16}
+
+// -----
+
+
+// A record planned for another page is out of date.
+kvq.pipeline @plain {
+  %k = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+}
+// expected-error @below {{expects #kvq.record<bytes = 1280, stride = 1280, bits_per_element = 2.500000e+00 : f64> for its pipelines and page, got #kvq.record<bytes = 2560, stride = 2560, bits_per_element = 2.500000e+00 : f64>; kvq-plan-layout plans it anew}}
+kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 32} record <bytes = 2560, stride = 2560, bits_per_element = 2.5 : f64>

@@ -16,3 +16,6 @@ kvq.cache @windows {key = @plain, value = @plain, q_heads = 3, kv_heads = 3, lay
 
 // CHECK: kvq.cache @planned {{.*}} record <bytes = 2560, stride = 2560, bits_per_element = 2.500000e+00 : f64>
 kvq.cache @planned {key = @plain, value = @plain, q_heads = 3, kv_heads = 3, layers = 1, page = 64} record <bytes = 2560, stride = 2560, bits_per_element = 2.5 : f64>
+
+// CHECK: kvq.cache @recent_only {{.*}}page = 64, recent = 256}
+kvq.cache @recent_only {key = @plain, value = @plain, q_heads = 3, kv_heads = 3, layers = 1, page = 64, recent = 256}

@@ -48,7 +48,7 @@ func.func @f2(%q: !kvq.rows<?x64xf32, basis = [hadamard<64>]>) -> !kvq.rows<?x64
 }
 // CHECK-LABEL: func.func @f3
 func.func @f3(%q: !kvq.rows<?x64xf32, basis = [hadamard<64>]>) -> !kvq.rows<?x64xf32, basis = [hadamard<64>]> {
-  // CHECK: kvq.fused_attention %{{.*}}, @c scale(1.250000e-01) causal folding [#kvq.fold<"k.scale", axes = "token", at = score, cost = "1 multiplication per token">] : !kvq.rows<?x64xf32, basis = [hadamard<64>]> -> !kvq.rows<?x64xf32, basis = [hadamard<64>]>
-  %o = kvq.fused_attention %q, @c scale(1.250000e-01) causal folding [#kvq.fold<"k.scale", axes = "token", at = score, cost = "1 multiplication per token">] : !kvq.rows<?x64xf32, basis = [hadamard<64>]> -> !kvq.rows<?x64xf32, basis = [hadamard<64>]>
+  // CHECK: kvq.fused_attention %{{.*}}, @c scale(1.250000e-01) causal folding [#kvq.fold<"k.scale", axes = "t, g", at = score_per_group, cost = "4 per token">] : !kvq.rows<?x64xf32, basis = [hadamard<64>]> -> !kvq.rows<?x64xf32, basis = [hadamard<64>]>
+  %o = kvq.fused_attention %q, @c scale(1.250000e-01) causal folding [#kvq.fold<"k.scale", axes = "t, g", at = score_per_group, cost = "4 per token">] : !kvq.rows<?x64xf32, basis = [hadamard<64>]> -> !kvq.rows<?x64xf32, basis = [hadamard<64>]>
   return %o : !kvq.rows<?x64xf32, basis = [hadamard<64>]>
 }

@@ -35,25 +35,3 @@ func.func @decode(%q: !rows) -> !rows {
   %o = kvq.fused_attention %q, @cache scale(0.125) fix_lse add_value_mean : !rows -> !rows
   return %o : !rows
 }
-
-// -----
-
-!rows = !kvq.rows<?x64xbf16>
-!c = !kvq.rows<?x64xbf16, center = [@calib::@m]>
-kvq.constants @calib {
-  // expected-error @below {{expects a resource of 256 bytes, got 4}}
-  kvq.constant @m : tensor<1x1x64xf32> = dense_resource<short> : tensor<1x1x64xf32>
-}
-kvq.pipeline @centred {
-  %x = kvq.rows : !rows
-  %c = kvq.center %x by @calib::@m : !rows
-  %g = kvq.group %c along channel size 64 : !c
-  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!c, 64>
-  kvq.pack %q native : !kvq.codes<!c, 64, 2, min_form, f16>
-}
-kvq.cache @cache {key = @centred, value = @centred, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
-func.func @decode(%q: !rows) -> !rows {
-  %o = kvq.fused_attention %q, @cache scale(0.125) fix_lse add_value_mean : !rows -> !rows
-  return %o : !rows
-}
-{-# dialect_resources: {builtin: {short: "0x040000000000803F"}} #-}

@@ -159,19 +159,9 @@ FailureOr<SmallVector<float>> constantValues(ConstantOp constant) {
                                 "kvq-import-calibration, or give a value");
   if (auto dense = dyn_cast<DenseElementsAttr>(*constant.getValue()))
     return llvm::to_vector(dense.getValues<float>());
-  int64_t count = constant.getTensorType().getNumElements();
-  auto resource = dyn_cast<DenseResourceElementsAttr>(*constant.getValue());
-  AsmResourceBlob *blob = resource ? resource.getRawHandle().getBlob() : nullptr;
-  if (!blob)
-    return constant.emitOpError("expects a dense value or a resource with data, got ")
-           << *constant.getValue();
-  ArrayRef<char> bytes = blob->getData();
-  if (static_cast<int64_t>(bytes.size()) != count * static_cast<int64_t>(sizeof(float)))
-    return constant.emitOpError("expects a resource of ")
-           << count * sizeof(float) << " bytes, got " << bytes.size();
-  SmallVector<float> values(count);
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
+  // The verifier of kvq.constant has seen to the form and the size.
+  auto resource = cast<DenseResourceElementsAttr>(*constant.getValue());
+  return llvm::to_vector(resource.getRawHandle().getBlob()->getDataAs<float>());
 }
 
 /// Copies `values` of shape `from` to shape `to`, which differs in leading extents of 1.

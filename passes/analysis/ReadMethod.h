@@ -43,8 +43,7 @@ FailureOr<::kvq::CacheMethod> readMethod(CacheOp cache, FusedAttentionOp attenti
 /// on a constant without a value.
 LogicalResult packConstants(::kvq::CacheMethod &method, CacheOp cache, std::vector<char> &blob);
 
-/// The values of a constant, dense or a resource; failure with a diagnostic when it has none or the
-/// resource is missing or of the wrong size.
+/// The values of a constant, dense or a resource; failure with a diagnostic when it has none.
 FailureOr<SmallVector<float>> constantValues(ConstantOp constant);
 
 } // namespace mlir::kvq

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
- * Arguments of the CPU kernels in a library. Private to the compiler and the runtime of one format version: the code
- * generator takes field offsets from here with offsetof. A kernel handles one work item; the runtime runs items
- * through its parallel_for callback. All strides are in bytes. */
+ * Arguments of the CPU kernels in a library. Private to the compiler and the runtime of one format
+ * version: the code generator takes field offsets from here with offsetof. A kernel handles one
+ * work item; the runtime runs items through its parallel_for callback. All strides are in bytes. */
 #ifndef KVQ_KERNEL_ABI_H
 #define KVQ_KERNEL_ABI_H
 
@@ -12,19 +12,20 @@
 extern "C" {
 #endif
 
-/* append: item = token * kv_heads + head; quantizes one K row and one V row of one token and head into its page. */
+/* append: item = token * kv_heads + head; quantizes one K row and one V row of one token and head
+ * into its page. */
 typedef struct kvq_cpu_append_args {
-  const void *k;            /* rows, element type of the key side; channels contiguous */
+  const void *k; /* rows, element type of the key side; channels contiguous */
   const void *v;
   int64_t k_token_stride, k_head_stride;
   int64_t v_token_stride, v_head_stride;
-  const int64_t *slots;     /* [tokens]: page id * page_tokens + position in the page; negative: skip */
+  const int64_t *slots; /* [tokens]: page id * page_tokens + position in the page; negative: skip */
   void *pool;
   int64_t page_stride, head_stride;
-  int64_t page_tokens;      /* tokens of a page, a multiple of the block */
+  int64_t page_tokens; /* tokens of a page, a multiple of the block */
   int64_t tokens, kv_heads;
   int64_t layer, first_head; /* index of the constants: layer, first_head + head */
-  const void *constants;    /* constants blob of the library, 64-byte aligned */
+  const void *constants;     /* constants blob of the library, 64-byte aligned */
 } kvq_cpu_append_args;
 
 /* decode: three kernels in this order over the same arguments.
@@ -37,29 +38,31 @@ typedef struct kvq_cpu_decode_args {
   int64_t q_seq_stride, q_head_stride;
   void *out;
   int64_t out_seq_stride, out_head_stride;
-  float *lse;               /* natural log-sum-exp of the scaled logits over the model's keys; may be null */
+  float *lse; /* natural log-sum-exp of the scaled logits over the model's keys; may be null */
   int64_t lse_seq_stride, lse_head_stride;
   const void *pool;
   int64_t page_stride, head_stride;
   int64_t page_tokens;
-  const int32_t *block_table; /* [batch][block_table_stride / 4]; ids past the last needed page are not read */
+  const int32_t *
+      block_table; /* [batch][block_table_stride / 4]; ids past the last needed page are not read */
   int64_t block_table_stride;
-  const int32_t *lengths;   /* [batch] tokens in the cache; 0 gives zero output and lse -inf */
+  const int32_t *lengths; /* [batch] tokens in the cache; 0 gives zero output and lse -inf */
   int64_t batch, kv_heads;
-  int64_t split_tokens;     /* tokens of one split, a multiple of 16, the same for every sequence */
+  int64_t split_tokens; /* tokens of one split, a multiple of 16, the same for every sequence */
   int64_t max_splits;
   float scale;
   int64_t layer, first_head;
   const void *constants;
-  float *query;             /* workspace: see kvq_cpu_kernel_info */
+  float *query; /* workspace: see kvq_cpu_kernel_info */
   float *partial;
 } kvq_cpu_decode_args;
 
 typedef void (*kvq_cpu_append_fn)(const kvq_cpu_append_args *args, int64_t item);
 typedef void (*kvq_cpu_decode_fn)(const kvq_cpu_decode_args *args, int64_t item);
 
-/* Workspace of one decode call, in floats: `query` holds query_floats per (sequence, KV head), `partial` holds
- * partial_floats per (sequence, KV head, split). Stored in the library's kernel table. */
+/* Workspace of one decode call, in floats: `query` holds query_floats per (sequence, KV head),
+ * `partial` holds partial_floats per (sequence, KV head, split). Stored in the library's kernel
+ * table. */
 typedef struct kvq_cpu_kernel_info {
   int64_t query_floats;
   int64_t partial_floats;
