@@ -13,3 +13,8 @@
 
 // CHECK: func.func private @rows(!kvq.rows<?x64xbf16, basis = [hadamard<64>]>)
 func.func private @rows(!kvq.rows<?x64xbf16, basis = [hadamard<64>]>)
+
+// The version is looked at when the first op of the dialect is read; a type alone is stored as text.
+// CHECK: kvq.constants @table {
+kvq.constants @table {
+}
