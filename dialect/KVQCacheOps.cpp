@@ -115,7 +115,7 @@ static LogicalResult verifyPlan(CacheOp cache) {
   if (record == planned)
     return success();
   return cache.emitOpError("expects ") << planned << " for its pipelines and page, got " << record
-                                       << "; kvq-plan-layout plans it anew";
+                                       << "; leave it out and kvq-plan-layout plans it";
 }
 
 LogicalResult CacheOp::verifySymbolUses(SymbolTableCollection &symbols) {

@@ -11,8 +11,7 @@
 using namespace mlir;
 using namespace mlir::kvq;
 
-//===-- Constants
-//-----------------------------------------------------------------------------------------------===//
+//===-- Constants -----------------------------------------------------------------------------===//
 
 LogicalResult ConstantsOp::verifyRegions() {
   for (Operation &op : getBody().front())
@@ -91,8 +90,7 @@ static LogicalResult verifyConstantRef(Operation *op, SymbolTableCollection &sym
   return diag;
 }
 
-//===-- Pipeline
-//------------------------------------------------------------------------------------------------===//
+//===-- Pipeline ------------------------------------------------------------------------------===//
 
 /// Place of a stage in the order of a pipeline; -1 for an op that is no stage.
 static int rankOf(Operation &op) {

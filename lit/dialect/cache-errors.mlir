@@ -170,5 +170,5 @@ kvq.pipeline @plain {
   %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
   kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
 }
-// expected-error @below {{expects #kvq.record<bytes = 1280, stride = 1280, bits_per_element = 2.500000e+00 : f64> for its pipelines and page, got #kvq.record<bytes = 2560, stride = 2560, bits_per_element = 2.500000e+00 : f64>; kvq-plan-layout plans it anew}}
+// expected-error @below {{expects #kvq.record<bytes = 1280, stride = 1280, bits_per_element = 2.500000e+00 : f64> for its pipelines and page, got #kvq.record<bytes = 2560, stride = 2560, bits_per_element = 2.500000e+00 : f64>; leave it out and kvq-plan-layout plans it}}
 kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 32} record <bytes = 2560, stride = 2560, bits_per_element = 2.5 : f64>
