@@ -57,11 +57,39 @@ static std::string unsupportedModifier(FusedAttentionOp attention) {
   return attention.getSinks() ? "sinks" : "";
 }
 
+/// The skeletons of the CPU kernels have a place for factors that vary by token and channel group,
+/// and for constants; not for what is made anew per tile or applied to every element.
+static bool servesPlace(FoldPlace place) {
+  switch (place) {
+  case FoldPlace::query_per_tile:
+  case FoldPlace::bias_per_tile:
+  case FoldPlace::accumulator:
+  case FoldPlace::accumulator_per_tile:
+  case FoldPlace::elementwise:
+    return false;
+  default:
+    return true;
+  }
+}
+
+static LogicalResult checkFolding(FusedAttentionOp attention) {
+  ArrayAttr folding = attention.getFoldingAttr();
+  if (!folding)
+    return attention.emitOpError("target cpu expects a folding; run kvq-fuse-attention first");
+  for (FoldAttr fold : folding.getAsRange<FoldAttr>())
+    if (!servesPlace(fold.getAt()))
+      return attention.emitOpError("target cpu has no place for factor ")
+             << fold.getFactor() << " at " << stringifyFoldPlace(fold.getAt());
+  return success();
+}
+
 FailureOr<::kvq::CacheMethod> readCpuMethod(const CacheAttention &found) {
   FusedAttentionOp attention = found.attention;
   if (std::string modifier = unsupportedModifier(attention); !modifier.empty())
     return attention.emitOpError("target cpu expects plain attention of one query token, got ")
            << modifier;
+  if (failed(checkFolding(attention)))
+    return failure();
   FailureOr<::kvq::CacheMethod> method = readMethod(found.cache, attention);
   if (failed(method))
     return failure();
