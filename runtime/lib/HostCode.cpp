@@ -196,17 +196,17 @@ Status loadHostCode(const LibraryView &library, const KernelSet &kernels, HostCo
   if (Status status = SharedObject::load(library.objects[decode->object], code.object);
       !status.ok())
     return status;
-  void *symbols[4];
-  for (uint32_t role = 0; role < 4; ++role) {
-    symbols[role] = code.object.symbol(kernels.roles[role]->symbol);
-    if (!symbols[role])
+  for (const LibraryKernel *kernel : kernels.roles)
+    if (!code.object.symbol(kernel->symbol))
       return {KVQ_INVALID_FILE,
-              "expected the symbol '" + kernels.roles[role]->symbol + "' in the kernels, got none"};
-  }
-  std::memcpy(&code.append, &symbols[0], sizeof code.append);
-  std::memcpy(&code.prepare, &symbols[1], sizeof code.prepare);
-  std::memcpy(&code.decode, &symbols[2], sizeof code.decode);
-  std::memcpy(&code.merge, &symbols[3], sizeof code.merge);
+              "expected the symbol '" + kernel->symbol + "' in the kernels, got none"};
+  auto symbol = [&](KernelRole role) {
+    return code.object.symbol(kernels.roles[uint32_t(role)]->symbol);
+  };
+  code.append = reinterpret_cast<kvq_cpu_append_fn>(symbol(KernelRole::append));
+  code.prepare = reinterpret_cast<kvq_cpu_decode_fn>(symbol(KernelRole::prepare));
+  code.decode = reinterpret_cast<kvq_cpu_decode_fn>(symbol(KernelRole::decode));
+  code.merge = reinterpret_cast<kvq_cpu_decode_fn>(symbol(KernelRole::merge));
   code.info = decode->info;
   out = std::move(code);
   return {};

@@ -9,11 +9,16 @@ namespace kvq {
 ThreadPool::ThreadPool(int threads) {
   const int wanted = threads > 0 ? threads : int(std::thread::hardware_concurrency());
   workers.reserve(size_t(std::max(wanted - 1, 0)));
+  for (int i = 1; i < wanted && start(); ++i)
+    ;
+}
+
+bool ThreadPool::start() {
   try {
-    for (int i = 1; i < wanted; ++i)
-      workers.emplace_back([this] { work(); });
+    workers.emplace_back([this] { work(); });
+    return true;
   } catch (const std::system_error &) {
-    // Work gets done with the threads there are.
+    return false; // work gets done with the threads there are
   }
 }
 

@@ -32,6 +32,7 @@ private:
     int64_t chunk = 1; ///< items taken at once
   };
 
+  bool start();
   void work();
   void drain(const Job &job);
 

@@ -528,8 +528,8 @@ TEST(Runtime, LevelsOfInstructionSets) {
   EXPECT_EQ(kvq_supports(library.get(), nullptr), KVQ_UNSUPPORTED);
   EXPECT_NE(std::string(kvq_last_error()).find("'another-machine'"), std::string::npos);
   // A second set that runs anywhere is used instead.
-  for (LibraryKernel kernel : example().kernels)
-    contents.kernels.push_back(kernel);
+  const std::vector<LibraryKernel> anywhere = example().kernels;
+  contents.kernels.insert(contents.kernels.end(), anywhere.begin(), anywhere.end());
   ASSERT_EQ(open(contents, library), KVQ_OK);
   EXPECT_EQ(kvq_supports(library.get(), nullptr), KVQ_OK);
   contents.kernels.clear();

@@ -77,7 +77,10 @@ TEST(Safetensors, RoundTrip) {
   ASSERT_NE(view, nullptr);
   EXPECT_EQ(view->shape, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(view->elements(), 6);
-  EXPECT_EQ(std::memcmp(view->data.data, a.data(), 24), 0);
+  ASSERT_EQ(view->data.size, 24u);
+  std::vector<float> values(6);
+  std::memcpy(values.data(), view->data.data, 24);
+  EXPECT_EQ(values, a);
   EXPECT_EQ(std::memcmp(file.find("z")->data.data, b.data(), 6), 0);
   EXPECT_EQ(file.find("missing"), nullptr);
   std::string joined(reinterpret_cast<const char *>(a.data()), 24);

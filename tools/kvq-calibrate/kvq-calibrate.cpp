@@ -49,7 +49,7 @@ int calibrate(const std::vector<std::string> &traces, const std::string &output)
     if (std::string error = kvq::openTrace(path, trace); !error.empty())
       return fail(error);
     if (std::string error = solver.add(trace); !error.empty())
-      return fail("'" + path + "': " + error);
+      return fail(error.insert(0, "'" + path + "': "));
   }
   const kvq::Calibration calibration = solver.solve();
   if (std::string error = kvq::writeCalibration(output, calibration); !error.empty())
