@@ -21,8 +21,6 @@ kvq.cache @cache {key = @value, value = @value, q_heads = 9, kv_heads = 3, layer
 kvq.cache @uneven {key = @key, value = @value, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
 
 // A cache that attention reads, fused or not, gets none.
-// CHECK-NOT: func.func @read_decode
-// CHECK-NOT: func.func @fused_decode
 // CHECK-LABEL: func.func @mine
 func.func @mine(%q: !rows) -> !rows {
   // CHECK: kvq.attention %{{.*}}, @read scale(5.000000e-01) :
@@ -31,6 +29,8 @@ func.func @mine(%q: !rows) -> !rows {
   return %p : !rows
 }
 
+// CHECK-NOT: func.func @read_decode
+// CHECK-NOT: func.func @fused_decode
 // CHECK-LABEL: func.func @cache_decode
 // CHECK-SAME:  (%[[Q:.*]]: !kvq.rows<?x64xbf16>) -> !kvq.rows<?x64xbf16>
 // CHECK:       %[[O:.*]] = kvq.attention %[[Q]], @cache scale(1.250000e-01) causal : !kvq.rows<?x64xbf16> -> !kvq.rows<?x64xbf16>
