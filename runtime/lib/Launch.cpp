@@ -66,7 +66,7 @@ void planDecode(Arguments &check, const kvq_library &library, const kvq_decode_a
   plan.ratio = method.q_heads / method.kv_heads;
   check.range("batch", args.batch, 0, INT32_MAX);
   check.range("max_length", args.max_length, 0, INT32_MAX);
-  check.range("split_tokens", args.split_tokens, 0, INT32_MAX);
+  check.range("split_tokens", args.split_tokens, 0, KVQ_MAX_SPLIT_TOKENS);
   check.multiple("split_tokens", args.split_tokens, step);
   plan.splitTokens = args.split_tokens ? args.split_tokens : roundUp(KVQ_SPLIT_TOKENS, step);
   if (!check.ok())

@@ -408,6 +408,7 @@ TEST(Runtime, DecodeChecksItsArguments) {
   expectDecodeError("lengths[0]", [](D &d, S &) { d.max_length = 69; });
   expectDecodeError("batch", [](D &d, S &) { d.batch = -1; });
   expectDecodeError("split_tokens", [](D &d, S &) { d.split_tokens = 24; });
+  expectDecodeError("split_tokens", [](D &d, S &) { d.split_tokens = 2 * KVQ_MAX_SPLIT_TOKENS; });
   expectDecodeError("layer", [](D &d, S &) { d.layer = -1; });
   expectDecodeError("scale", [](D &d, S &) { d.scale = NAN; });
   expectDecodeError("workspace", [](D &d, S &) { d.workspace = nullptr; });

@@ -41,6 +41,9 @@ extern "C" {
 #define KVQ_WORKSPACE_ALIGN 64
 /* Tokens of a split where the caller gives none; see kvq_decode_args. */
 #define KVQ_SPLIT_TOKENS 1024
+/* The most that a caller may ask for: fp32 sums over longer splits leave the error bound of 1e-5.
+ */
+#define KVQ_MAX_SPLIT_TOKENS 2048
 
 typedef int32_t kvq_status;
 enum {
@@ -216,9 +219,9 @@ typedef struct kvq_decode_args {
                            * gives zeros and a log-sum-exp of -infinity */
   int64_t batch;
   int64_t max_length;   /* bound of lengths; sizes the workspace, does not change results */
-  int64_t split_tokens; /* tokens that one work item attends, a multiple of page_step; 0:
-                         * KVQ_SPLIT_TOKENS rounded up to one. The bits of a row depend on it, and
-                         * on nothing else of the batch */
+  int64_t split_tokens; /* tokens that one work item attends, a multiple of page_step, at most
+                         * KVQ_MAX_SPLIT_TOKENS; 0: KVQ_SPLIT_TOKENS rounded up to one. The bits of
+                         * a row depend on it, and on nothing else of the batch */
   int64_t layer;
   int64_t first_head, kv_heads; /* as in kvq_append_args */
   float scale;                  /* 0: the library's own */
