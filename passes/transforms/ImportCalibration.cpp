@@ -54,7 +54,7 @@ double orthogonalityError(ArrayRef<float> matrix, int64_t dim) {
 std::string indexText(ArrayRef<int64_t> shape, int64_t flat) {
   std::string text;
   for (int64_t extent : llvm::reverse(shape)) {
-    text = std::to_string(flat % extent) + (text.empty() ? "" : ", ") + text;
+    text.insert(0, std::to_string(flat % extent) + (text.empty() ? "" : ", "));
     flat /= extent;
   }
   return "[" + text + "]";

@@ -26,6 +26,8 @@ using Kind = Factor::Kind;
 using Rational = mlir::presburger::Fraction;
 using Vector = std::vector<Rational>;
 using Random = std::mt19937_64;
+/// The same numbers in every run.
+inline Random seeded(uint64_t seed) { return Random(seed); }
 
 inline int below(Random &random, int end) {
   return std::uniform_int_distribution<int>(0, end - 1)(random);
@@ -104,7 +106,9 @@ struct Case {
       const auto &matrices = rotations.at(factor.name);
       return matrices[factor.axes & axisTile ? tile : 0][row % block][column % block];
     };
-    functions.map = [](int, Rational parameter, Rational x) { return x * x + parameter; };
+    functions.map = [](int, const Rational &parameter, const Rational &x) {
+      return x * x + parameter;
+    };
     return functions;
   }
 

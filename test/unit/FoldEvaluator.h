@@ -26,7 +26,7 @@ template <typename Number> struct FoldValues {
   std::function<Number(int factor, int token, int tile, int group, int channel)> value;
   /// Entry of the block-diagonal matrix R of a rotation.
   std::function<Number(int factor, int tile, int row, int column)> rotation;
-  std::function<Number(int factor, Number parameter, Number x)> map;
+  std::function<Number(int factor, const Number &parameter, const Number &x)> map;
 };
 
 template <typename Number> class FoldEvaluator {

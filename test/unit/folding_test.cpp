@@ -81,7 +81,7 @@ std::string describe(const Plan &plan) {
 }
 
 TEST(Folding, KeyEqualsDequantizeThenDot) {
-  Random random(1);
+  Random random = seeded(1);
   std::set<Place> seen;
   for (int round = 0; round < 6000; ++round) {
     Case test = randomCase(random);
@@ -101,7 +101,7 @@ TEST(Folding, KeyEqualsDequantizeThenDot) {
 }
 
 TEST(Folding, ValueEqualsDequantizeThenSum) {
-  Random random(2);
+  Random random = seeded(2);
   std::set<Place> seen;
   for (int round = 0; round < 6000; ++round) {
     Case test = randomCase(random);
@@ -161,7 +161,7 @@ bool isCaught(const Plan &plan, Case test, Random &random) {
 }
 
 TEST(Folding, AMovedFactorChangesTheResult) {
-  Random random(3);
+  Random random = seeded(3);
   int mutations = 0;
   for (int round = 0; round < 400; ++round) {
     Case test = randomCase(random);
@@ -190,7 +190,7 @@ TEST(Folding, AMovedFactorChangesTheResult) {
 }
 
 TEST(Folding, ATransposedRotationChangesTheResult) {
-  Random random(4);
+  Random random = seeded(4);
   int mutations = 0;
   for (int round = 0; round < 300; ++round) {
     Case test = randomCase(random);
@@ -282,7 +282,7 @@ Vector constantRow(const Plan &plan, const Case &test) {
 }
 
 TEST(Folding, ACenterAfterTheRotationMergesIntoOneBefore) {
-  Random random(5);
+  Random random = seeded(5);
   for (int round = 0; round < 50; ++round) {
     Case test;
     test.tokens = 3;
@@ -326,7 +326,7 @@ TEST(Folding, RotationInTheOutputWeightsCancels) {
 }
 
 TEST(Folding, TheSumOfProbabilitiesIsNotTheDenominator) {
-  Random random(6);
+  Random random = seeded(6);
   Case test;
   test.tokens = 3;
   test.composition = {{factorOf(Kind::offset, "mu", axisChannel)}, 4, 0, 2};
