@@ -58,12 +58,14 @@ static std::string unsupportedModifier(FusedAttentionOp attention) {
 }
 
 /// The skeletons of the CPU kernels have a place for factors that vary by token and channel group,
-/// and for constants; not for what is made anew per tile or applied to every element.
-static bool servesPlace(FoldPlace place) {
-  switch (place) {
+/// and for constants (the middle of the symmetric form starts the sum); not for what is made anew
+/// per tile or applied to every element.
+static bool servesFold(FoldAttr fold) {
+  switch (fold.getAt()) {
+  case FoldPlace::accumulator:
+    return fold.getAxes() == "constant";
   case FoldPlace::query_per_tile:
   case FoldPlace::bias_per_tile:
-  case FoldPlace::accumulator:
   case FoldPlace::accumulator_per_tile:
   case FoldPlace::elementwise:
     return false;
@@ -77,7 +79,7 @@ static LogicalResult checkFolding(FusedAttentionOp attention) {
   if (!folding)
     return attention.emitOpError("target cpu expects a folding; run kvq-fuse-attention first");
   for (FoldAttr fold : folding.getAsRange<FoldAttr>())
-    if (!servesPlace(fold.getAt()))
+    if (!servesFold(fold))
       return attention.emitOpError("target cpu has no place for factor ")
              << fold.getFactor() << " at " << stringifyFoldPlace(fold.getAt());
   return success();
