@@ -252,5 +252,20 @@ TEST(Published, ConvertsBothWays) {
     }
 }
 
+/// Offsets of the golden model: V's fields of four groups (16 bytes a row) come before K's of one
+/// group (4 bytes).
+TEST(Layout, WiderParameterRunsComeFirst) {
+  RecordSpec spec;
+  spec.k.dim = spec.v.dim = 128;
+  spec.v.group = 32;
+  std::vector<std::pair<std::string, int64_t>> offsets;
+  for (const Field &field : buildRecord(spec).fields)
+    if (field.kind != FieldKind::code)
+      offsets.emplace_back(fieldName(field), field.offset);
+  const std::vector<std::pair<std::string, int64_t>> expected = {
+      {"v.scale", 1024}, {"v.zero", 1152}, {"k.scale", 1280}, {"k.zero", 1284}};
+  EXPECT_EQ(offsets, expected);
+}
+
 } // namespace
 } // namespace kvq::test
