@@ -2,9 +2,9 @@
 //
 // The record: bytes of one quantized page of one KV head.
 //
-//   record = block, block, ...                        page of P tokens, P a multiple of the block
-//   block  = channel parameters (often none), tiles   16 tokens, or the token group of the
-//   parameters tile   = K codes | V codes | token parameters     always 16 tokens
+//   record = block, block, ...               a page of P tokens, P a multiple of the block
+//   block  = channel parameters, tiles       16 tokens, or as many as share the parameters
+//   tile   = K codes, V codes, parameters    always 16 tokens
 //
 // This header is the only place that knows where a code or a parameter lies. The verifier, the
 // generator, the oracle, the loader and the converters all walk the fields built here. A field is a
