@@ -70,6 +70,49 @@ typedef struct kvq_cpu_kernel_info {
 
 /* Symbols of a CPU shared object: kvq_append, kvq_prepare, kvq_decode, kvq_merge. */
 
+/* ---- GPU kernels -------------------------------------------------------------------------------
+ *
+ * Symbols kvq_append, kvq_plan, kvq_prepare, kvq_decode of a module. Each takes one struct by
+ * value: append kvq_cpu_append_args, the others kvq_gpu_decode_args. Pointers are device pointers.
+ *
+ *   append   one warp for each token * kv_heads + head; blocks of kvq_gpu_kernel_info::threads
+ *   plan     one block. Reads `lengths`; writes `plan` and clears `counters`. Holds for all layers
+ *            of a step
+ *   prepare  one warp for each (sequence * kv_heads + head) * queries + query: the query in integer
+ *            fragments -> `query`; zeros -> out and -inf -> lse where the length is 0
+ *   decode   `teams` teams of `team_warps` warps. Team i takes chunks chunks * i / teams up to
+ *            chunks * (i + 1) / teams of the list of all chunks, by (sequence, KV head, chunk)
+ *
+ * A unit is KVQ_GPU_UNIT_TOKENS tokens of a sequence and KV head, whatever the page; a chunk is
+ * chunk_units units. A sequence and KV head that several teams share, or that has several chunks
+ * longer than a unit, goes through `partial`; the last team to arrive merges. */
+
+#define KVQ_GPU_UNIT_TOKENS 64
+
+typedef struct kvq_gpu_decode_args {
+  kvq_cpu_decode_args common; /* without split_tokens and max_splits */
+  /* int32: units before each sequence of one head [batch + 1], chunks likewise [batch + 1], the
+   * sequence of each team's first chunk [teams] */
+  int32_t *plan;
+  uint32_t *counters; /* [batch * kv_heads * queries]; every launch of decode leaves zeros */
+  int64_t teams;
+  /* units of a chunk: 1, and teams divide the list as evenly as they can; or more, the units of a
+   * deterministic split: a result then does not depend on the rest of the batch. Then team_warps is
+   * 1 */
+  int64_t chunk_units;
+  int64_t team_warps; /* 1, 2, 4, ... up to the warps of a block */
+} kvq_gpu_decode_args;
+
+/* Of each kernel of a GPU module, in the library's kernel table. Workspace of a decode, in floats:
+ * `query` holds query_floats per (sequence, KV head); `partial` holds partial_floats per slot:
+ * with chunk_units 1, teams + batch * kv_heads slots, else one per chunk of the list. */
+typedef struct kvq_gpu_kernel_info {
+  int64_t query_floats;
+  int64_t partial_floats;
+  int32_t threads;      /* of a block */
+  int32_t shared_bytes; /* dynamic shared memory of a block */
+} kvq_gpu_kernel_info;
+
 #ifdef __cplusplus
 }
 #endif

@@ -81,12 +81,24 @@ KVQ_API const char *kvq_version(void);
  * only for files that you trust like a program. Without it the library can be queried, not run. */
 #define KVQ_ALLOW_HOST_CODE 1u
 
+/* Where the kernels of a library run. */
+typedef int32_t kvq_target;
+enum {
+  KVQ_TARGET_CPU = 0,
+  /* The CUDA device that is current when kvq_open is called. Pointers of append and decode
+   * arguments are then device pointers, except the structs themselves. Needs the driver, and no
+   * host code: KVQ_ALLOW_HOST_CODE is not asked for. The library's module is loaded by the first
+   * call that needs it. */
+  KVQ_TARGET_CUDA = 1
+};
+
 typedef struct kvq_open_options {
   size_t size;
   uint32_t flags; /* KVQ_ALLOW_HOST_CODE */
   int32_t
       threads; /* of the library's own pool, the calling thread included; 0: one per processor.
                 * The pool starts with the first call that needs it. It does not survive fork. */
+  kvq_target target; /* UNSUPPORTED where the machine or the library does not have it */
 } kvq_open_options;
 
 /* Reads a library file. `options` may be null: no flags. The file is read whole and its digests are
@@ -189,6 +201,7 @@ typedef struct kvq_append_args {
                                   * tensor parallelism has a part of them. kv_heads 0: all */
   kvq_parallel_for parallel_for; /* null: the library's own pool */
   void *parallel_context;
+  void *stream; /* KVQ_TARGET_CUDA: the CUstream to launch in; null: the default stream */
 } kvq_append_args;
 
 /* Quantizes tokens into their pages. A row value that is not finite is stored as 0 (NaN) or as the
@@ -229,7 +242,18 @@ typedef struct kvq_decode_args {
   size_t workspace_bytes;       /* at least kvq_workspace_size */
   kvq_parallel_for parallel_for;
   void *parallel_context;
+  /* KVQ_TARGET_CUDA only. The call launches and returns: no allocation, no synchronization, and
+   * lengths and block_table are read by the device, unchecked. split_tokens 0: sequences are
+   * divided by the load of the batch, so the last bits of a row may depend on it; else a multiple
+   * of 64, and they do not. */
+  void *stream;   /* CUstream */
+  uint32_t flags; /* KVQ_DECODE_PLANNED */
 } kvq_decode_args;
+
+/* Flag of kvq_decode_args: the workspace holds the plan of a call with the same library, lengths,
+ * batch, max_length, split_tokens and kv_heads, as it does in every layer of a step but the first;
+ * only layer, rows, pool, block table and scale may differ. */
+#define KVQ_DECODE_PLANNED 1u
 
 /* Workspace of a kvq_decode with these args. Only batch, max_length, split_tokens, first_head and
  * kv_heads are read. A larger batch or max_length never needs less. */
