@@ -11,27 +11,44 @@
 namespace mlir::kvq {
 namespace {
 
-std::vector<::kvq::LibraryKernel> kernelTable(const CpuArtifact &artifact) {
+void addCpuKernels(const CpuArtifact &artifact, ::kvq::LibraryContents &contents) {
   const Workspace workspace = workspaceOf(artifact.method);
-  std::vector<::kvq::LibraryKernel> kernels;
   for (auto role : {::kvq::KernelRole::append, ::kvq::KernelRole::prepare,
                     ::kvq::KernelRole::decode, ::kvq::KernelRole::merge}) {
     ::kvq::LibraryKernel kernel;
     kernel.role = role;
     kernel.level = cpuLevelName(artifact.level).str();
     kernel.symbol = std::string("kvq_") + ::kvq::roleName(role);
+    kernel.object = uint32_t(contents.objects.size());
     if (role != ::kvq::KernelRole::append)
       kernel.info = {workspace.queryFloats(), workspace.partialFloats()};
-    kernels.push_back(std::move(kernel));
+    contents.kernels.push_back(std::move(kernel));
   }
-  return kernels;
+}
+
+void addGpuKernels(const GpuModule &module, ::kvq::LibraryContents &contents) {
+  for (const GpuKernel &from : module.kernels) {
+    ::kvq::LibraryKernel kernel;
+    kernel.role = from.role;
+    kernel.target = module.target;
+    kernel.level = module.level;
+    kernel.symbol = from.symbol;
+    kernel.object = uint32_t(contents.objects.size());
+    kernel.info = {from.queryFloats, from.partialFloats};
+    kernel.threads = from.threads;
+    kernel.shared_bytes = from.sharedBytes;
+    contents.kernels.push_back(std::move(kernel));
+  }
 }
 
 llvm::json::Value kernelText(const ::kvq::LibraryKernel &kernel) {
-  return llvm::json::Object{{"role", ::kvq::roleName(kernel.role)},
-                            {"target", kernel.target},
-                            {"level", kernel.level},
-                            {"symbol", kernel.symbol}};
+  llvm::json::Object text{{"role", ::kvq::roleName(kernel.role)},
+                          {"target", kernel.target},
+                          {"level", kernel.level},
+                          {"symbol", kernel.symbol}};
+  if (kernel.threads)
+    text["threads"] = kernel.threads, text["shared_bytes"] = kernel.shared_bytes;
+  return text;
 }
 
 std::string manifestText(const CpuArtifact &artifact,
@@ -61,13 +78,19 @@ std::string manifestText(const CpuArtifact &artifact,
 
 } // namespace
 
-::kvq::LibraryContents buildLibrary(CpuArtifact artifact) {
+::kvq::LibraryContents buildLibrary(CpuArtifact artifact, std::vector<GpuModule> modules) {
   ::kvq::LibraryContents contents;
-  contents.kernels = kernelTable(artifact);
+  if (!artifact.sharedObject.empty()) {
+    addCpuKernels(artifact, contents);
+    contents.objects.push_back(std::move(artifact.sharedObject));
+  }
+  for (GpuModule &module : modules) {
+    addGpuKernels(module, contents);
+    contents.objects.push_back(std::move(module.code));
+  }
   contents.method = ::kvq::methodText(artifact.method);
   contents.manifest = manifestText(artifact, contents.kernels);
   contents.constants = std::move(artifact.constants);
-  contents.objects.push_back(std::move(artifact.sharedObject));
   return contents;
 }
 

@@ -13,13 +13,30 @@ namespace mlir::kvq {
 struct CpuArtifact {
   ::kvq::CacheMethod method;
   std::string constants;    ///< bytes, as packConstants lays them out
-  std::string sharedObject; ///< with the four kernels of kernel_abi.h
+  std::string sharedObject; ///< with the four kernels of kernel_abi.h; empty: no CPU kernels
   CpuLevel level = CpuLevel::baseline;
   std::string pipeline; ///< text of the module that was compiled
 };
 
-/// The contents of a library with the kernels of `artifact`, and its manifest for people and tools:
-/// record in text form, bits per element at the default page, kernels, pipeline text.
-::kvq::LibraryContents buildLibrary(CpuArtifact artifact);
+/// A kernel of a GPU module; the numbers are those of kvq_gpu_kernel_info.
+struct GpuKernel {
+  ::kvq::KernelRole role; ///< append, plan, prepare or decode
+  std::string symbol;
+  int32_t threads = 0, sharedBytes = 0;
+  int64_t queryFloats = 0, partialFloats = 0; ///< the same in plan, prepare and decode; append: 0
+};
+
+/// What a compile for one GPU gives.
+struct GpuModule {
+  std::string target; ///< "sm_90a"
+  std::string level;  ///< "cubin" or "ptx"
+  std::string code;   ///< bytes of the cubin, text of the ptx
+  std::vector<GpuKernel> kernels;
+};
+
+/// The contents of a library with the kernels of `artifact` and of `modules`, and its manifest for
+/// people and tools: record in text form, bits per element at the default page, kernels, pipeline
+/// text. Objects: the CPU's if there is one, then the modules in their order.
+::kvq::LibraryContents buildLibrary(CpuArtifact artifact, std::vector<GpuModule> modules = {});
 
 } // namespace mlir::kvq

@@ -15,6 +15,7 @@ constexpr size_t kHeaderBytes = 128, kBlobBytes = 64, kKernelBytes = 192, kAlign
 constexpr size_t kTargetBytes = 16, kLevelBytes = 64, kSymbolBytes = 64;
 constexpr uint32_t kMaxEntries = 4096; ///< blobs, and kernels; far above what a library holds
 constexpr int64_t kMaxFloats = int64_t(1) << 40;
+constexpr int32_t kWarp = 32, kMaxThreads = 1024, kMaxSharedBytes = 1 << 18;
 enum BlobKind : uint32_t { methodBlob, manifestBlob, constantsBlob, objectBlob };
 
 size_t roundUp(size_t x) { return (x + kAlign - 1) / kAlign * kAlign; }
@@ -69,6 +70,25 @@ private:
   const uint8_t *at;
 };
 
+/// What one target has and another has not: roles, and the shape of a block.
+std::string checkTarget(const LibraryKernel &kernel) {
+  const bool cpu = kernel.target == "cpu";
+  if (kernel.role == (cpu ? KernelRole::plan : KernelRole::merge))
+    return "expected a role of the target '" + kernel.target + "', got " + roleName(kernel.role);
+  if (cpu ? kernel.threads != 0
+          : kernel.threads < kWarp || kernel.threads > kMaxThreads || kernel.threads % kWarp)
+    return "expected " +
+           (cpu ? std::string("no threads of a block on the CPU")
+                : "a multiple of " + std::to_string(kWarp) + " threads of a block, at most " +
+                      std::to_string(kMaxThreads)) +
+           ", got " + std::to_string(kernel.threads);
+  const int32_t shared = cpu ? 0 : kMaxSharedBytes;
+  if (kernel.shared_bytes < 0 || kernel.shared_bytes > shared)
+    return "expected 0 to " + std::to_string(shared) + " bytes of shared memory, got " +
+           std::to_string(kernel.shared_bytes);
+  return "";
+}
+
 std::string checkKernel(const LibraryKernel &kernel, size_t objects) {
   const std::string where = "kernel '" + kernel.symbol + "': ";
   auto tooLong = [&](const char *what, const std::string &text, size_t bytes) {
@@ -86,8 +106,11 @@ std::string checkKernel(const LibraryKernel &kernel, size_t objects) {
     return tooLong("symbol", kernel.symbol, kSymbolBytes);
   if (kernel.symbol.empty())
     return "expected a symbol for each kernel, got an empty one";
-  if (uint32_t(kernel.role) > uint32_t(KernelRole::merge))
-    return where + "expected a role of 0 to 3, got " + std::to_string(uint32_t(kernel.role));
+  if (uint32_t(kernel.role) >= kKernelRoles)
+    return where + "expected a role of 0 to " + std::to_string(kKernelRoles - 1) + ", got " +
+           std::to_string(uint32_t(kernel.role));
+  if (std::string error = checkTarget(kernel); !error.empty())
+    return where + error;
   if (kernel.object >= objects)
     return where + "expected one of " + std::to_string(objects) + " objects, got number " +
            std::to_string(kernel.object);
@@ -134,7 +157,9 @@ std::string tableBytes(const std::vector<Blob> &blobs, const std::vector<Library
     write.text(kernel.symbol, kSymbolBytes);
     write.integer(uint64_t(kernel.info.query_floats), 8);
     write.integer(uint64_t(kernel.info.partial_floats), 8);
-    write.zeros(24);
+    write.integer(uint32_t(kernel.threads), 4);
+    write.integer(uint32_t(kernel.shared_bytes), 4);
+    write.zeros(16);
   }
   return tables;
 }
@@ -225,15 +250,18 @@ std::string Parser::kernel(uint32_t index, LibraryKernel &out) const {
   good &= read.text(kSymbolBytes, out.symbol);
   out.info.query_floats = int64_t(read.integer(8));
   out.info.partial_floats = int64_t(read.integer(8));
-  if (!good || !read.zeros(24))
-    return "kernel " + std::to_string(index) + " of the library: expected zero bytes behind texts";
+  out.threads = int32_t(read.integer(4));
+  out.shared_bytes = int32_t(read.integer(4));
+  if (!good || !read.zeros(16))
+    return "kernel " + std::to_string(index) +
+           " of the library: expected zero bytes behind texts and numbers";
   return checkKernel(out, blobs - objectBlob);
 }
 
 } // namespace
 
 const char *roleName(KernelRole role) {
-  static const char *const names[] = {"append", "prepare", "decode", "merge"};
+  static const char *const names[] = {"append", "prepare", "decode", "merge", "plan"};
   return names[uint32_t(role)];
 }
 
