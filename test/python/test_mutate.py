@@ -4,6 +4,7 @@
 import io
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -18,7 +19,7 @@ import mutate
 
 def entry(**changes):
     base = {
-        "name": "n", "covers": "c", "file": "a.txt", "find": "one", "replace": "two",
+        "name": "n", "covers": "c", "subjects": [], "file": "a.txt", "find": "one", "replace": "two",
         "build": ["t"], "test": "grep -q one a.txt",
     }
     return {**base, **changes}
@@ -70,6 +71,55 @@ class Runner(unittest.TestCase):
         for mutation in mutations:
             with self.subTest(mutation["name"]):
                 mutate.mutated((ROOT / mutation["file"]).read_text(), mutation)
+
+
+def sources(*patterns):
+    """Text of all files that match, one after another."""
+    return "\n".join(path.read_text() for pattern in patterns for path in sorted(ROOT.glob(pattern)))
+
+
+def declared_ops():
+    """Every op of the dialect. A tile op counts once it can be wrong here: it has a verifier, or a pattern of the CPU."""
+    declared = re.findall(r'^def KVQ_(\w+Op) : \w+<"([\w.]+)"', sources("dialect/*.td"), re.MULTILINE)
+    served = set(re.findall(r"CpuPattern<(\w+Op)>", sources("codegen/conversion/cpu/*.cpp")))
+    verified = set(re.findall(r"(\w+Op)::verify\(\)", sources("dialect/*.cpp")))
+    return {"kvq." + name for op, name in declared if not name.startswith("tile.") or op in served | verified}
+
+
+def declared_passes():
+    return set(re.findall(r'^def \w+ : Pass<"([\w-]+)"', sources("passes/Passes.td", "codegen/Passes.td"), re.MULTILINE))
+
+
+def layout_fields():
+    """Every field a record can have, named as in its manifest: "k.scale"."""
+    kinds = re.search(r"enum class FieldKind[^{]*\{([^}]*)\}", sources("runtime/include/kvq/layout.h")).group(1)
+    return {f"{side}.{kind.strip()}" for side in "kv" for kind in kinds.split(",")}
+
+
+class Coverage(unittest.TestCase):
+    """Something of every op, every pass and every field of the record is changed by a mutation."""
+
+    def setUp(self):
+        mutations = mutate.read_list((ROOT / mutate.LIST).read_text())
+        self.named = {subject for mutation in mutations for subject in mutation["subjects"]}
+
+    def test_everything_is_named(self):
+        for declared, known in (
+            (declared_ops(), "kvq.tile.dot"),
+            (declared_passes(), "kvq-lower-tiles-cpu"),
+            (layout_fields(), "v.outer"),
+        ):
+            self.assertIn(known, declared)
+            self.assertEqual(sorted(declared - self.named), [])
+
+    def test_no_name_is_unknown(self):
+        self.assertEqual(sorted(self.named - declared_ops() - declared_passes() - layout_fields()), [])
+
+    def test_every_op_is_found(self):
+        """The pattern that finds ops misses none."""
+        text = sources("dialect/*.td")
+        ops = re.findall(r'^def KVQ_\w+Op : \w+<"', text, re.MULTILINE)
+        self.assertEqual(len(re.findall(r"^def KVQ_\w+Op\b", text, re.MULTILINE)), len(ops))
 
 
 class ListCTest(unittest.TestCase):
