@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <dlfcn.h>
+#include <iterator>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <utility>
@@ -99,21 +100,6 @@ std::string refuseLevel(const std::string &level) {
   return missing.empty() ? "" : "the kernels need " + level + ", this CPU lacks " + missing;
 }
 
-Status checkSet(const KernelSet &set) {
-  const LibraryKernel *first = nullptr;
-  for (uint32_t role = 0; role < 4; ++role) {
-    const LibraryKernel *kernel = set.roles[role];
-    if (!kernel)
-      return {KVQ_INVALID_FILE, "expected kernels of four roles for the CPU, got none for " +
-                                    std::string(roleName(KernelRole(role)))};
-    if (first && kernel->object != first->object)
-      return {KVQ_INVALID_FILE, "expected all CPU kernels of a level in one object, got '" +
-                                    first->symbol + "' and '" + kernel->symbol + "' in two"};
-    first = first ? first : kernel;
-  }
-  return {};
-}
-
 } // namespace
 
 SharedObject::SharedObject(SharedObject &&other) noexcept { *this = std::move(other); }
@@ -157,29 +143,15 @@ Status SharedObject::load(ByteSpan bytes, SharedObject &out) {
 
 void *SharedObject::symbol(const std::string &name) const { return ::dlsym(handle, name.c_str()); }
 
-Status chooseKernels(const LibraryView &library, KernelSet &out) {
-  std::vector<KernelSet> sets;
-  for (const LibraryKernel &kernel : library.kernels) {
-    if (kernel.target != "cpu")
-      continue;
-    auto set = std::find_if(sets.begin(), sets.end(),
-                            [&](const KernelSet &s) { return s.level == kernel.level; });
-    if (set == sets.end())
-      set = sets.insert(set, KernelSet{kernel.level, {}});
-    const LibraryKernel *&role = set->roles[uint32_t(kernel.role)];
-    if (role)
-      return {KVQ_INVALID_FILE, "expected one CPU kernel for " +
-                                    std::string(roleName(kernel.role)) + ", got '" + role->symbol +
-                                    "' and '" + kernel.symbol + "'"};
-    role = &kernel;
-  }
-  std::stable_sort(sets.begin(), sets.end(), [](const KernelSet &a, const KernelSet &b) {
+Status chooseKernels(const std::vector<KernelSet> &sets, KernelSet &out) {
+  std::vector<KernelSet> ours;
+  std::copy_if(sets.begin(), sets.end(), std::back_inserter(ours),
+               [](const KernelSet &set) { return set.target == "cpu"; });
+  std::stable_sort(ours.begin(), ours.end(), [](const KernelSet &a, const KernelSet &b) {
     return levelRank(a.level) > levelRank(b.level);
   });
   std::string reasons;
-  for (const KernelSet &set : sets) {
-    if (Status status = checkSet(set); !status.ok())
-      return status;
+  for (const KernelSet &set : ours) {
     const std::string reason = refuseLevel(set.level);
     if (reason.empty()) {
       out = set;
@@ -187,27 +159,28 @@ Status chooseKernels(const LibraryView &library, KernelSet &out) {
     }
     reasons += (reasons.empty() ? "" : "; ") + reason;
   }
-  return {KVQ_UNSUPPORTED, sets.empty() ? "the library has no kernels for the CPU" : reasons};
+  if (!ours.empty())
+    return {KVQ_UNSUPPORTED, reasons};
+  const std::string others = listSets(sets, [](const KernelSet &) { return true; });
+  return {KVQ_UNSUPPORTED, "the library has no kernels for the CPU" +
+                               (others.empty() ? others : ", only for " + others)};
 }
 
 Status loadHostCode(const LibraryView &library, const KernelSet &kernels, HostCode &out) {
   HostCode code;
-  const LibraryKernel *decode = kernels.roles[uint32_t(KernelRole::decode)];
-  if (Status status = SharedObject::load(library.objects[decode->object], code.object);
+  if (Status status = SharedObject::load(library.objects[kernels.object()], code.object);
       !status.ok())
     return status;
   for (const LibraryKernel *kernel : kernels.roles)
-    if (!code.object.symbol(kernel->symbol))
+    if (kernel && !code.object.symbol(kernel->symbol))
       return {KVQ_INVALID_FILE,
               "expected the symbol '" + kernel->symbol + "' in the kernels, got none"};
-  auto symbol = [&](KernelRole role) {
-    return code.object.symbol(kernels.roles[uint32_t(role)]->symbol);
-  };
+  auto symbol = [&](KernelRole role) { return code.object.symbol(kernels.role(role).symbol); };
   code.append = reinterpret_cast<kvq_cpu_append_fn>(symbol(KernelRole::append));
   code.prepare = reinterpret_cast<kvq_cpu_decode_fn>(symbol(KernelRole::prepare));
   code.decode = reinterpret_cast<kvq_cpu_decode_fn>(symbol(KernelRole::decode));
   code.merge = reinterpret_cast<kvq_cpu_decode_fn>(symbol(KernelRole::merge));
-  code.info = decode->info;
+  code.info = kernels.role(KernelRole::decode).info;
   out = std::move(code);
   return {};
 }

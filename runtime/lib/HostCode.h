@@ -3,8 +3,7 @@
 // The CPU kernels of a library, loaded into this process.
 #pragma once
 
-#include "runtime/format/library.h"
-#include "runtime/lib/Status.h"
+#include "runtime/lib/KernelSets.h"
 
 namespace kvq {
 
@@ -33,15 +32,8 @@ struct HostCode {
   bool loaded() const { return merge != nullptr; }
 };
 
-/// The kernels of one instruction set level.
-struct KernelSet {
-  std::string level;
-  const LibraryKernel *roles[4] = {}; ///< by KernelRole
-};
-
-/// The best set that this CPU can run. UNSUPPORTED, with the reason, if there is none;
-/// INVALID_FILE if a set lacks a role, or its kernels do not fit together.
-Status chooseKernels(const LibraryView &library, KernelSet &out);
+/// The best of the CPU sets that this CPU can run. UNSUPPORTED, with the reason, if there is none.
+Status chooseKernels(const std::vector<KernelSet> &sets, KernelSet &out);
 
 Status loadHostCode(const LibraryView &library, const KernelSet &kernels, HostCode &out);
 

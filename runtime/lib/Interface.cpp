@@ -83,6 +83,7 @@ Status takeOptions(const kvq_open_options *from, kvq_open_options &out) {
   Arguments check;
   check.range("options.flags", out.flags, 0, KVQ_ALLOW_HOST_CODE);
   check.range("options.threads", out.threads, 0, 4096);
+  check.range("options.target", out.target, KVQ_TARGET_CPU, KVQ_TARGET_CUDA);
   return check.status;
 }
 
@@ -121,8 +122,9 @@ const char *kvq_status_name(kvq_status status) {
                                       "KVQ_OTHER_VERSION",
                                       "KVQ_UNSUPPORTED",
                                       "KVQ_OUT_OF_MEMORY",
-                                      "KVQ_INTERNAL_ERROR"};
-  return status >= KVQ_OK && status <= KVQ_INTERNAL_ERROR ? names[status] : "unknown status";
+                                      "KVQ_INTERNAL_ERROR",
+                                      "KVQ_DEVICE_ERROR"};
+  return status >= KVQ_OK && status <= KVQ_DEVICE_ERROR ? names[status] : "unknown status";
 }
 
 const char *kvq_last_error(void) { return lastError.c_str(); }

@@ -43,6 +43,23 @@ Status checkConstants(const CacheMethod &method, size_t bytes) {
   return {};
 }
 
+/// CPU code that cannot run here is a status of the library, which can still be queried; the caller
+/// who names a device gets an error.
+Status openCode(kvq_library &library, const kvq_open_options &options) {
+  std::vector<KernelSet> sets;
+  if (Status status = kernelSets(library.view, sets); !status.ok())
+    return status;
+  if (options.target == KVQ_TARGET_CUDA)
+    return cuda::DeviceCode::open(library.view, sets, library.device);
+  KernelSet kernels;
+  library.codeStatus = chooseKernels(sets, kernels);
+  if (library.codeStatus.ok() && !(options.flags & KVQ_ALLOW_HOST_CODE))
+    library.codeStatus = {
+        KVQ_UNSUPPORTED,
+        "the library was opened without KVQ_ALLOW_HOST_CODE, so its kernels are not loaded"};
+  return library.codeStatus.ok() ? loadHostCode(library.view, kernels, library.code) : Status{};
+}
+
 } // namespace
 
 Status openLibrary(FileBytes bytes, const kvq_open_options &options,
@@ -58,17 +75,8 @@ Status openLibrary(FileBytes bytes, const kvq_open_options &options,
     return status;
   library->layout = buildRecord(library->method.record());
   library->threads = options.threads;
-  KernelSet kernels;
-  library->codeStatus = chooseKernels(library->view, kernels);
-  if (library->codeStatus.code == KVQ_INVALID_FILE)
-    return library->codeStatus;
-  if (library->codeStatus.ok() && !(options.flags & KVQ_ALLOW_HOST_CODE))
-    library->codeStatus = {
-        KVQ_UNSUPPORTED,
-        "the library was opened without KVQ_ALLOW_HOST_CODE, so its kernels are not loaded"};
-  if (library->codeStatus.ok())
-    if (Status status = loadHostCode(library->view, kernels, library->code); !status.ok())
-      return status;
+  if (Status status = openCode(*library, options); !status.ok())
+    return status;
   library->bytes = std::move(bytes); // the view stays valid: the bytes do not move in memory
   out = std::move(library);
   return {};

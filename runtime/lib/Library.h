@@ -6,11 +6,13 @@
 #include "runtime/format/method.h"
 #include "runtime/lib/HostCode.h"
 #include "runtime/lib/ThreadPool.h"
+#include "runtime/lib/cuda/DeviceCode.h"
 
 #include <memory>
 #include <mutex>
 
-/// A library in memory. After open, only `pool` changes, under `poolOnce`.
+/// A library in memory. After open, only `pool` changes, under `poolOnce`, and what `device` has
+/// loaded, under its own lock.
 struct kvq_library {
   kvq::FileBytes bytes;
   kvq::LibraryView view; ///< into bytes
@@ -18,7 +20,8 @@ struct kvq_library {
   kvq::CacheMethod method;
   kvq::RecordLayout layout; ///< of the default page
   kvq::HostCode code;
-  kvq::Status codeStatus; ///< why there is no code
+  kvq::Status codeStatus;                        ///< why there is no code
+  std::unique_ptr<kvq::cuda::DeviceCode> device; ///< of KVQ_TARGET_CUDA, else null
   int threads = 0;
 
   void parallel(kvq_parallel_for callback, void *context, int64_t items, kvq_item_fn fn,

@@ -18,6 +18,7 @@ LibraryContents example() {
   contents.kernels = {
       {KernelRole::append, "cpu", "", "kvq_append", 0, {0, 0}},
       {KernelRole::decode, "cpu", "x86-64-v3", "kvq_decode", 2, {128, 66}},
+      {KernelRole::plan, "sm_90a", "cubin", "kvq_plan", 1, {96, 34}, 256, 0x1d800},
   };
   return contents;
 }
@@ -56,7 +57,7 @@ TEST(Library, RoundTrip) {
     EXPECT_EQ(text(view.objects[i]), contents.objects[i]);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(view.constants.data) % 64, 0u);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(view.objects[2].data) % 64, 0u);
-  ASSERT_EQ(view.kernels.size(), 2u);
+  ASSERT_EQ(view.kernels.size(), 3u);
   EXPECT_EQ(view.kernels[1].role, KernelRole::decode);
   EXPECT_EQ(view.kernels[1].target, "cpu");
   EXPECT_EQ(view.kernels[1].level, "x86-64-v3");
@@ -64,6 +65,15 @@ TEST(Library, RoundTrip) {
   EXPECT_EQ(view.kernels[1].object, 2u);
   EXPECT_EQ(view.kernels[1].info.query_floats, 128);
   EXPECT_EQ(view.kernels[1].info.partial_floats, 66);
+  EXPECT_EQ(view.kernels[1].threads, 0);
+  EXPECT_EQ(view.kernels[1].shared_bytes, 0);
+  EXPECT_EQ(view.kernels[2].role, KernelRole::plan);
+  EXPECT_EQ(view.kernels[2].target, "sm_90a");
+  EXPECT_EQ(view.kernels[2].level, "cubin");
+  EXPECT_EQ(view.kernels[2].object, 1u);
+  EXPECT_EQ(view.kernels[2].info.query_floats, 96);
+  EXPECT_EQ(view.kernels[2].threads, 256);
+  EXPECT_EQ(view.kernels[2].shared_bytes, 0x1d800);
 }
 
 TEST(Library, EmptyContentsAreALibrary) {
@@ -107,10 +117,11 @@ TEST(Library, RefusesAnotherVersionAndNamesBoth) {
 }
 
 TEST(Library, WriterRefusesWhatTheReaderWould) {
-  std::string bytes = "untouched";
+  size_t which = 0;
   auto refused = [&](auto change) {
+    std::string bytes = "untouched";
     LibraryContents contents = example();
-    change(contents.kernels[0]);
+    change(contents.kernels[which]);
     return !libraryBytes(contents, bytes).empty() && bytes == "untouched";
   };
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.object = 3; }));
@@ -122,6 +133,18 @@ TEST(Library, WriterRefusesWhatTheReaderWould) {
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.role = KernelRole(4); }));
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.info.partial_floats = -1; }));
   EXPECT_FALSE(refused([](LibraryKernel &k) { k.symbol = std::string(63, 'a'); }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.role = KernelRole::plan; }));
+  EXPECT_FALSE(refused([](LibraryKernel &k) { k.role = KernelRole::merge; }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.threads = 32; }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.shared_bytes = 1; }));
+  which = 2;
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.role = KernelRole(5); }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.role = KernelRole::merge; }));
+  for (int32_t threads : {0, -32, 16, 33, 1056})
+    EXPECT_TRUE(refused([&](LibraryKernel &k) { k.threads = threads; })) << threads;
+  for (int32_t bytes : {-1, (1 << 18) + 1})
+    EXPECT_TRUE(refused([&](LibraryKernel &k) { k.shared_bytes = bytes; })) << bytes;
+  EXPECT_FALSE(refused([](LibraryKernel &k) { k.threads = 1024, k.shared_bytes = 1 << 18; }));
 }
 
 } // namespace

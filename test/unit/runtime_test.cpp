@@ -411,6 +411,7 @@ TEST(Runtime, DecodeChecksItsArguments) {
   expectDecodeError("split_tokens", [](D &d, S &) { d.split_tokens = 2 * KVQ_MAX_SPLIT_TOKENS; });
   expectDecodeError("layer", [](D &d, S &) { d.layer = -1; });
   expectDecodeError("scale", [](D &d, S &) { d.scale = NAN; });
+  expectDecodeError("flags", [](D &d, S &) { d.flags = 2; });
   expectDecodeError("workspace", [](D &d, S &) { d.workspace = nullptr; });
   expectDecodeError("workspace",
                     [](D &d, S &) { d.workspace = static_cast<char *>(d.workspace) + 32; });
@@ -508,12 +509,14 @@ TEST(Runtime, OpenRefusesLibrariesThatCannotWork) {
   using C = LibraryContents;
   expectOpenError(KVQ_INVALID_FILE, "none for merge", [](C &c) { c.kernels.pop_back(); });
   expectOpenError(KVQ_INVALID_FILE, "'missing'", [](C &c) { c.kernels[1].symbol = "missing"; });
-  expectOpenError(KVQ_INVALID_FILE, "one CPU kernel for append",
+  expectOpenError(KVQ_INVALID_FILE, "one kernel for cpu of the role append",
                   [](C &c) { c.kernels.push_back(c.kernels[0]); });
   expectOpenError(KVQ_INVALID_FILE, "in one object", [](C &c) {
     c.objects.push_back(c.objects[0]);
     c.kernels[2].object = 1;
   });
+  expectOpenError(KVQ_INVALID_FILE, "one size of workspace of the kernels for cpu",
+                  [](C &c) { c.kernels[2].info.partial_floats += 1; });
   expectOpenError(KVQ_INVALID_FILE, "constant 'mean': expected 16 bytes at 0",
                   [](C &c) { c.constants.resize(15); });
   expectOpenError(KVQ_INVALID_FILE, "the method of the library is not valid",
@@ -557,6 +560,9 @@ TEST(Runtime, OpenRefusesDamageAndOtherVersions) {
   EXPECT_NE(std::string(kvq_last_error()).find("/nonexistent/x.kvqlib"), std::string::npos);
   kvq_open_options options = {sizeof options, 2, 0};
   EXPECT_EQ(kvq_open_memory(bytes.data(), bytes.size(), &options, &library), KVQ_INVALID_ARGUMENT);
+  options = {sizeof options, 0, 0, 2};
+  EXPECT_EQ(kvq_open_memory(bytes.data(), bytes.size(), &options, &library), KVQ_INVALID_ARGUMENT);
+  EXPECT_STREQ(kvq_last_error(), "options.target: expected 0 to 1, got 2");
   options = {sizeof options, 0, -1};
   EXPECT_EQ(kvq_open_memory(bytes.data(), bytes.size(), &options, &library), KVQ_INVALID_ARGUMENT);
 }
@@ -625,7 +631,8 @@ TEST(Runtime, StatusNames) {
   EXPECT_STREQ(kvq_status_name(KVQ_OK), "KVQ_OK");
   EXPECT_STREQ(kvq_status_name(KVQ_OTHER_VERSION), "KVQ_OTHER_VERSION");
   EXPECT_STREQ(kvq_status_name(KVQ_INTERNAL_ERROR), "KVQ_INTERNAL_ERROR");
-  EXPECT_STREQ(kvq_status_name(8), "unknown status");
+  EXPECT_STREQ(kvq_status_name(KVQ_DEVICE_ERROR), "KVQ_DEVICE_ERROR");
+  EXPECT_STREQ(kvq_status_name(9), "unknown status");
   EXPECT_STREQ(kvq_status_name(-1), "unknown status");
   EXPECT_STREQ(kvq_version(), KVQ_VERSION);
 }

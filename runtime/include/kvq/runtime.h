@@ -54,7 +54,9 @@ enum {
   KVQ_OTHER_VERSION = 4,    /* a library of another format version */
   KVQ_UNSUPPORTED = 5,      /* the library, or this machine, cannot do what was asked */
   KVQ_OUT_OF_MEMORY = 6,
-  KVQ_INTERNAL_ERROR = 7 /* a defect of kvq */
+  KVQ_INTERNAL_ERROR = 7, /* a defect of kvq */
+  KVQ_DEVICE_ERROR = 8    /* the device's driver refused a call, or reports what went wrong on the
+                           * device before; output may have been written */
 };
 
 /* Element types of rows; 0 is no type. */
@@ -87,8 +89,10 @@ enum {
   KVQ_TARGET_CPU = 0,
   /* The CUDA device that is current when kvq_open is called. Pointers of append and decode
    * arguments are then device pointers, except the structs themselves. Needs the driver, and no
-   * host code: KVQ_ALLOW_HOST_CODE is not asked for. The library's module is loaded by the first
-   * call that needs it. */
+   * host code: KVQ_ALLOW_HOST_CODE is not asked for. If no device is current, it is device 0. The
+   * module and the constants are loaded by the first kvq_workspace_size, kvq_append or kvq_decode;
+   * only that call allocates device memory, so it must not be captured in a graph. The context of
+   * the device must live until kvq_close, and need not be current in later calls. */
   KVQ_TARGET_CUDA = 1
 };
 
@@ -98,7 +102,8 @@ typedef struct kvq_open_options {
   int32_t
       threads; /* of the library's own pool, the calling thread included; 0: one per processor.
                 * The pool starts with the first call that needs it. It does not survive fork. */
-  kvq_target target; /* UNSUPPORTED where the machine or the library does not have it */
+  kvq_target target; /* CUDA: UNSUPPORTED where the machine or the library does not have it. CPU:
+                      * a library without CPU kernels opens, and can be queried */
 } kvq_open_options;
 
 /* Reads a library file. `options` may be null: no flags. The file is read whole and its digests are

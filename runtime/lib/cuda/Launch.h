@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Append and decode on a CUDA device. Preconditions of all: the library has a device. Launches do
+// not allocate, on the host or the device, and do not wait.
+#pragma once
+
+#include "runtime/lib/Library.h"
+
+namespace kvq::cuda {
+
+Status launchAppend(kvq_library &library, const kvq_append_args &args);
+Status launchDecode(kvq_library &library, const kvq_decode_args &args);
+
+/// Bytes of the workspace of a decode. Loads the code, so that later calls only launch.
+Status workspaceSize(const kvq_library &library, const kvq_decode_args &args, size_t &bytes);
+
+} // namespace kvq::cuda
