@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "tools/gpu-check/Checks.h"
+
+#include "tools/gpu-check/DecodeCheck.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+namespace kvq {
+namespace {
+
+constexpr int64_t kPages[] = {16, 32, 64, 128};
+constexpr int64_t kLongLength = 16384;           ///< longer sequences are checked alone
+constexpr int64_t kPoolBytes = int64_t(9) << 29; ///< 4.5 GiB
+
+/// Runs a check and times it.
+template <typename Fn> bool run(const std::function<void(const CheckResult &)> &done, Fn check) {
+  const auto start = std::chrono::steady_clock::now();
+  CheckResult result = check();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  done(result);
+  return result.failure.empty();
+}
+
+/// The last heads of the model, so that the offset of the first is not 0.
+SceneSpec sceneOf(const Subject &subject, const RowKind &kind, int64_t heads, int64_t page,
+                  uint64_t seed) {
+  SceneSpec spec;
+  spec.kind = kind, spec.page = page, spec.seed = seed;
+  spec.heads = std::min<int64_t>(heads, subject.method.kv_heads);
+  spec.firstHead = subject.method.kv_heads - spec.heads;
+  return spec;
+}
+
+std::vector<int64_t> pagesFor(const Subject &subject) {
+  std::vector<int64_t> out;
+  for (int64_t page : kPages)
+    if (page % subject.method.record().block == 0)
+      out.push_back(page);
+  return out;
+}
+
+/// Ragged lengths twice for each kind, in pages of two sizes, one sequence empty; long ones alone.
+void checkKind(const Subject &subject, const CheckPlan &plan, size_t index,
+               const std::function<void(const CheckResult &)> &done) {
+  const RowKind &kind = plan.kinds[index];
+  const std::vector<int64_t> pages = pagesFor(subject);
+  std::vector<int64_t> ragged;
+  for (int64_t length : plan.lengths)
+    if (length <= kLongLength)
+      ragged.push_back(length);
+  for (size_t i = 2 * index; !ragged.empty() && i < 2 * index + 2; ++i) {
+    SceneSpec spec = sceneOf(subject, kind, 2, pages[i % pages.size()], 10 + i);
+    spec.lengths = ragged;
+    std::shuffle(spec.lengths.begin(), spec.lengths.end(), std::mt19937_64(i));
+    run(done, [&] {
+      return checkDecode(subject, "ragged " + kind.name() + ", page " + std::to_string(spec.page),
+                         spec);
+    });
+  }
+  for (int64_t length : plan.lengths) {
+    if (length <= kLongLength)
+      continue;
+    SceneSpec spec = sceneOf(subject, kind, 1, pages[(index + 2) % pages.size()], 90 + index);
+    spec.lengths = {length};
+    run(done, [&] {
+      return checkDecode(subject, "length " + std::to_string(length) + " " + kind.name(), spec);
+    });
+  }
+}
+
+/// Every head of the model, more sequences than teams of the device can have at one head each.
+void checkManySequences(const Subject &subject, const RowKind &kind,
+                        const std::function<void(const CheckResult &)> &done) {
+  SceneSpec spec = sceneOf(subject, kind, subject.method.kv_heads, subject.method.page, 50);
+  std::mt19937_64 random(50);
+  const int64_t count = std::max<int64_t>(3, 160 / subject.method.kv_heads);
+  for (int64_t i = 0; i < count; ++i)
+    spec.lengths.push_back(i % 9 == 4 ? 0 : int64_t(random() % 230));
+  run(done, [&] { return checkDecode(subject, "many sequences " + kind.name(), spec); });
+}
+
+/// Pages on both sides of 2 GiB and 4 GiB.
+void checkLargePool(const Subject &subject, const RowKind &kind,
+                    const std::function<void(const CheckResult &)> &done) {
+  SceneSpec spec = sceneOf(subject, kind, 2, subject.method.page, 70);
+  spec.lengths = {65, 1000, 2000, 17};
+  spec.poolBytes = kPoolBytes;
+  run(done, [&] { return checkDecode(subject, "pool of 4.5 GiB " + kind.name(), spec); });
+}
+
+} // namespace
+
+void checkLibrary(const Subject &subject, const CheckPlan &plan,
+                  const std::function<void(const CheckResult &)> &done) {
+  bool passed = true;
+  const std::vector<int64_t> pages = pagesFor(subject);
+  for (size_t i = 0; i < std::max(pages.size(), plan.kinds.size()); ++i)
+    passed &= run(done, [&] {
+      return checkAppend(subject, plan.kinds[i % plan.kinds.size()], pages[i % pages.size()],
+                         i + 1);
+    });
+  if (!passed)
+    return;
+  for (size_t i = 0; i < plan.kinds.size(); ++i)
+    checkKind(subject, plan, i, done);
+  checkManySequences(subject, plan.kinds.front(), done);
+  if (plan.large)
+    checkLargePool(subject, plan.kinds.front(), done);
+}
+
+} // namespace kvq

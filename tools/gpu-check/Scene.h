@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Sequences in a paged cache on the device, filled by the library's own append.
+#pragma once
+
+#include "tools/gpu-check/Reference.h"
+#include "tools/gpu-check/Rows.h"
+
+#include <optional>
+
+namespace kvq {
+
+struct SceneSpec {
+  RowKind kind;
+  std::vector<int64_t> lengths;
+  int64_t page = 64;
+  int64_t firstHead = 0, heads = 1; ///< KV heads of the model that take part
+  int64_t poolBytes = 0;            ///< the pool is at least that large; pages lie anywhere in it
+  uint64_t seed = 1;
+};
+
+/// Bytes of a decode, as the device wrote them.
+struct Decoded {
+  std::vector<uint32_t> out; ///< bits of [batch, heads * group, valueDim]
+  std::vector<float> lse;    ///< [batch, heads * group]
+  bool paddingKept = true;   ///< bytes between the rows are as they were
+
+  bool operator==(const Decoded &other) const;
+};
+
+class Scene {
+public:
+  Scene(const Subject &subject, const SceneSpec &spec);
+
+  int64_t batch() const { return int64_t(spec.lengths.size()); }
+  int64_t rows() const { return spec.heads * subject.group(); }
+
+  /// Decodes the sequences `which` in this order, or all. `repeat`: a second call over the same
+  /// workspace with the plan of the first, whose result counts.
+  Decoded decode(int64_t splitTokens, const std::vector<int64_t> &which = {}, bool repeat = false);
+
+  /// What decode of all sequences should give, one for each; made once.
+  const std::vector<AttentionResult> &expected();
+
+private:
+  void placePages();
+  void append(int64_t sequence, const SequenceRows &rows);
+  std::vector<int32_t> tableOf(const std::vector<int64_t> &which) const;
+  Decoded collect(int64_t sequences, const Buffer &out, const Buffer &lse) const;
+
+  const Subject &subject;
+  SceneSpec spec;
+  RecordLayout layout;
+  int64_t headStride, pageStride, poolPages = 0, columns = 0;
+  std::vector<std::vector<int32_t>> pages; ///< ids, of each sequence
+  std::vector<std::vector<float>> queries; ///< of each sequence, rounded
+  std::optional<Buffer> pool;
+  std::vector<AttentionResult> results;
+};
+
+} // namespace kvq
