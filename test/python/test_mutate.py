@@ -79,7 +79,7 @@ def sources(*patterns):
 
 
 def declared_ops():
-    """Every op of the dialect. A tile op counts once it can be wrong here: it has a verifier, or a pattern of the CPU."""
+    """Every op of the dialect; of the tile ops those that have a verifier or a pattern for the CPU."""
     declared = re.findall(r'^def KVQ_(\w+Op) : \w+<"([\w.]+)"', sources("dialect/*.td"), re.MULTILINE)
     served = set(re.findall(r"CpuPattern<(\w+Op)>", sources("codegen/conversion/cpu/*.cpp")))
     verified = set(re.findall(r"(\w+Op)::verify\(\)", sources("dialect/*.cpp")))
@@ -87,7 +87,8 @@ def declared_ops():
 
 
 def declared_passes():
-    return set(re.findall(r'^def \w+ : Pass<"([\w-]+)"', sources("passes/Passes.td", "codegen/Passes.td"), re.MULTILINE))
+    text = sources("passes/Passes.td", "codegen/Passes.td")
+    return set(re.findall(r'^def \w+ : Pass<"([\w-]+)"', text, re.MULTILINE))
 
 
 def layout_fields():

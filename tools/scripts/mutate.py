@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Mutation runner: shows that the tests would notice a wrong line.
 
-Each entry of tools/scripts/mutations.json names one change of one line (`file`, `find`, `replace`; `find` occurs once),
-what it stands for (`covers`), the ops, passes and layout fields it changes (`subjects`, by name; may be empty), the
-targets to build and the command that must then fail (`test`). The runner works on a clone of HEAD in its own folder with
-its own incremental build, applies one change at a time and undoes it. Before the first change every command must pass.
+Each entry of tools/scripts/mutations.json names one change of one line (`file`, `find`, `replace`; `find` occurs
+once), what it stands for (`covers`), the ops, passes and layout fields it changes (`subjects`, by name; may be
+empty), the targets to build and the command that must then fail (`test`). The runner works on a clone of HEAD in its
+own folder with its own incremental build, applies one change at a time and undoes it. Before the first change every
+command must pass.
 
 usage: tools/scripts/mutate.py [--list] [--only REGEX] [--folder DIR] [--jobs N] [--report FILE]
 """
