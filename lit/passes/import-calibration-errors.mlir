@@ -31,12 +31,12 @@
 // NAN: [[@LINE+8]]:3: error: 'kvq.constant' op cannot take tensor 'layers.10.k.mean' of calibration '{{.*}}': expected finite values, got {{-?}}nan at [1, 5]
 // SHAPE: [[@LINE+7]]:3: error: 'kvq.constant' op cannot take tensor 'layers.2.k.mean' of calibration '{{.*}}': expected F32 [3, 32], got F32 [32, 3]
 // DTYPE: [[@LINE+6]]:3: error: 'kvq.constant' op cannot take tensor 'layers.2.k.mean' of calibration '{{.*}}': expected F32 [3, 32], got F64 [3, 32]
-// LAYERS: [[@LINE+5]]:3: error: 'kvq.constant' op expects 2 layers of 'k.mean', calibration '{{.*}}' has 1
+// LAYERS: [[@LINE+5]]:3: error: 'kvq.constant' op expects 3 layers of 'k.mean', calibration '{{.*}}' has 2
 // SKEW: [[@LINE+5]]:3: error: 'kvq.constant' op cannot take tensor 'layers.10.k.rotation' of calibration '{{.*}}': expected an orthogonal matrix, got entries of R R^T - I up to 2.500000e-01 (at most 0.001 allowed) for head 1
 // MISSING: [[@LINE+5]]:3: error: 'kvq.constant' op expects tensors 'layers.{i}.v.rotation' in calibration '{{.*}}', found none
 
 kvq.constants @calib {
-  kvq.constant @key_mean source("k.mean") : tensor<2x3x32xf32>
-  kvq.constant @key_rotation source("k.rotation") : tensor<2x3x32x32xf32>
-  kvq.constant @value_rotation source("v.rotation") : tensor<2x3x32x32xf32>
+  kvq.constant @key_mean source("k.mean") : tensor<3x3x32xf32>
+  kvq.constant @key_rotation source("k.rotation") : tensor<3x3x32x32xf32>
+  kvq.constant @value_rotation source("v.rotation") : tensor<3x3x32x32xf32>
 }

@@ -30,6 +30,7 @@ kvq.pipeline @dense {
 }
 kvq.cache @cache {key = @turned, value = @turned, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
 kvq.cache @none {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
+kvq.cache @swapped {key = @dense, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
 kvq.cache @mixed {key = @plain, value = @dense, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
 
 // The example of the pass.
@@ -74,6 +75,17 @@ func.func @neither(%q: !rows) -> !rows {
 // WEIGHTS-SAME:  kvq.output_weights = [#kvq.hadamard<64>, #kvq.dense<@calib::@u inverse>]
 func.func @product(%q: !rows) -> !rows {
   %o = kvq.attention %q, @mixed scale(0.125) causal : !rows -> !rows
+  return %o : !rows
+}
+
+// The query goes the way of the keys, forward: a product in its own order, dense factors as they are.
+// CHECK-LABEL: func.func @query
+// CHECK-SAME:  (%[[Q:.*]]: !kvq.rows<?x64xbf16>)
+// CHECK-NEXT:  %[[R:.*]] = kvq.rotate %[[Q]] by [dense<@calib::@u>, hadamard<64>] as f32
+// CHECK-NEXT:  %[[F:.*]] = kvq.fused_attention %[[R]], @swapped
+// CHECK-NEXT:  return %[[F]]
+func.func @query(%q: !rows) -> !rows {
+  %o = kvq.attention %q, @swapped scale(0.125) causal : !rows -> !rows
   return %o : !rows
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes a small calibration file: a mean and a rotation for layers 0 and 1, three KV heads, 32 channels.
+"""Writes a small calibration file: a mean and a rotation for three layers, three KV heads, 32 channels.
 
 usage: make_calibration.py OUT [FAULT]
 FAULT: digest, nan, shape, dtype, layers, skew, no-metadata, no-digest, no-json
@@ -28,8 +28,8 @@ def rotation(layer):
 
 def make_tensors(fault):
     tensors = {}
-    # Layer 10 comes after 2 by number, before it by name.
-    for index, layer in enumerate([2, 10]):
+    # Layer 2 comes first by number, last by name: neither that order nor its reverse is right.
+    for index, layer in enumerate([2, 10, 11]):
         tensors[f"layers.{layer}.k.mean"] = ("F32", [HEADS, DIM], mean(index))
         tensors[f"layers.{layer}.k.rotation"] = ("F32", [HEADS, DIM, DIM], rotation(index))
     if fault == "nan":
