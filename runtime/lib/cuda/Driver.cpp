@@ -72,7 +72,7 @@ Status openDriver(const char *name, Driver &out) {
   if (symbols.missing) {
     ::dlclose(handle);
     return {KVQ_UNSUPPORTED, std::string("the NVIDIA driver is too old: ") + name + " has no " +
-                                 symbols.missing + ", which came with CUDA 11.8"};
+                                 symbols.missing + ", expected that of CUDA 11.8 or later"};
   }
   out = driver;
   return {};

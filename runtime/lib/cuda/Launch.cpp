@@ -20,7 +20,8 @@ int64_t floorPowerOfTwo(int64_t x) {
   return power;
 }
 
-/// What the checks work out of decode arguments; kernel_abi.h tells what the numbers mean.
+/// What the checks work out of decode arguments; kernel_abi.h tells what the numbers mean. Zeros
+/// where the batch is empty.
 struct DecodePlan {
   CallHeads heads;
   int64_t segments = 0; ///< (sequence, KV head)
@@ -52,7 +53,7 @@ void planTeams(const DeviceCode &code, const kvq_decode_args &args, DecodePlan &
   plan.blocks = code.decodeBlocks();
   if (args.split_tokens)
     plan.chunkUnits = args.split_tokens / KVQ_GPU_UNIT_TOKENS;
-  else if (plan.segments)
+  else
     plan.teamWarps = std::min(floorPowerOfTwo(plan.blocks * warps / plan.segments), warps);
   plan.teams = plan.blocks * warps / plan.teamWarps;
 }
@@ -63,9 +64,9 @@ void planDecode(Arguments &check, const kvq_library &library, const kvq_decode_a
   plan.heads = checkDecodeSize(check, library.method, args);
   check.range("split_tokens", args.split_tokens, 0, INT32_MAX);
   check.multiple("split_tokens", args.split_tokens, KVQ_GPU_UNIT_TOKENS);
-  if (!check.ok())
-    return;
-  plan.segments = args.batch * plan.heads.heads; // below 2^47, and so the slots below 2^73
+  if (!check.ok() || args.batch == 0)
+    return;                                      // nothing is launched, so no workspace is needed
+  plan.segments = args.batch * plan.heads.heads; // below 2^47
   const int64_t queries = plan.segments * plan.heads.ratio, warps = code.warps(KernelRole::prepare);
   plan.prepareBlocks = (queries + warps - 1) / warps;
   planTeams(code, args, plan);
