@@ -6,16 +6,18 @@
 #include "runtime/reference/Append.h"
 #include "runtime/reference/Attention.h"
 #include "runtime/reference/Rotation.h"
+#include "runtime/reference/Tolerances.h"
 #include "test/numeric/Kernels.h"
 #include "test/numeric/Methods.h"
-#include "test/numeric/tolerances.h"
 
 #include "mlir/IR/Location.h"
 #include "mlir/IR/MLIRContext.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace kvq::test {
 namespace {
@@ -236,6 +238,33 @@ TEST(Decode, BitsDependOnNeitherBatchNorPage) {
   EXPECT_TRUE(std::equal(alone.lse.begin(), alone.lse.end(), together.lse.begin()));
   for (int64_t i = 2 * rows * dim; i < 3 * rows * dim; ++i)
     ASSERT_EQ(together.out[i], 0.0f);
+}
+
+/// One key scores `top`, all others 150 less: no exponential of a score itself is a number one can
+/// work with, and neither is that of their distance.
+TEST(Decode, ScoresFarFromZeroAndApart) {
+  MethodCase c = plainMethod(64, 64, 1);
+  c.method.attention.rows = ElementType::f32;
+  const int64_t tokens = 150, dim = 64, heads = c.method.kv_heads;
+  FilledCache run = makeRun(c, mlir::kvq::hostCpuLevel(), tokens, 1, Data::random, 23);
+  ASSERT_TRUE(run.kernels);
+  for (float top : {120.0f, -120.0f})
+    for (int64_t chosen : {int64_t(5), tokens - 3}) {
+      SCOPED_TRACE("top " + std::to_string(top) + " at " + std::to_string(chosen));
+      for (int64_t row = 0; row < tokens * heads; ++row) {
+        const float *q = &run.inputs.q[row % heads * dim];
+        float square = std::inner_product(q, q + dim, q, 0.0f) * c.method.attention.scale;
+        float score = row / heads == chosen ? top : top - 150;
+        std::transform(q, q + dim, &run.inputs.k[row * dim],
+                       [&](float x) { return score * x / square; });
+      }
+      run.cache->append(*run.kernels, Rows(c.method.key.rows, run.inputs.k),
+                        Rows(c.method.value.rows, run.inputs.v), 0, tokens);
+      run.keys = dequantizeSide(*run.cache, 'k', tokens);
+      double worst = 0;
+      for (int64_t split : {64, 1024})
+        checkLengths(run, {tokens}, split, worst);
+    }
 }
 
 TEST(Decode, QueryOfNanGivesNan) {

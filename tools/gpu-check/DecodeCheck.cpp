@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "tools/gpu-check/DecodeCheck.h"
 
+#include "runtime/reference/Tolerances.h"
 #include "runtime/reference/convert.h"
-#include "test/numeric/tolerances.h"
 #include "tools/gpu-check/ErrorMeasure.h"
 
 #include <cstdio>
@@ -77,7 +77,6 @@ Decoded only(const Decoded &all, int64_t sequence, int64_t rows, int64_t dim) {
 } // namespace
 
 DecodeBounds decodeBounds(kvq_target target, ElementType rows, const RowKind &kind) {
-  using namespace test;
   const double slack = rows == ElementType::f32 ? 1 : kRoundedOutputSlack;
   if (target == KVQ_TARGET_CPU)
     return {slack * kAttentionError, slack * kRoundedHeadSlack * kAttentionError, kLseError, true};

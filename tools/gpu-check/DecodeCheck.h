@@ -6,7 +6,7 @@
 
 namespace kvq {
 
-/// What the output of a kind of rows is held to on a target, from test/numeric/tolerances.h.
+/// What the output of a kind of rows is held to on a target, from runtime/reference/Tolerances.h.
 struct DecodeBounds {
   double call, head; ///< relative l2, before rounding
   double lse;        ///< absolute

@@ -3,6 +3,8 @@
 
 #include "runtime/reference/convert.h"
 
+#include <algorithm>
+
 namespace kvq {
 namespace {
 
@@ -22,7 +24,6 @@ Interval intervalOf(ElementType type, uint32_t bits) {
 } // namespace
 
 void ErrorMeasure::add(ElementType type, uint32_t got, double expected, double rms) {
-  norm += expected * expected;
   if (!std::isfinite(decodeElement(type, got))) {
     distance = NAN;
     return;
@@ -30,19 +31,32 @@ void ErrorMeasure::add(ElementType type, uint32_t got, double expected, double r
   const Interval interval = intervalOf(type, got);
   const double d = std::max({0.0, interval.low - expected, expected - interval.high});
   distance += d * d;
-  cubes += rms * rms * rms / (interval.high - interval.low);
+  const double octaves = std::log2(rms / (interval.high - interval.low));
+  const double place = std::rint(kPerOctave * octaves) - kLowest; // of a row of zeros: -inf
+  squares[size_t(std::clamp(place, 0.0, double(squares.size() - 1)))] += rms * rms;
 }
 
 void ErrorMeasure::add(const ErrorMeasure &other) {
   distance += other.distance;
-  norm += other.norm;
-  cubes += other.cubes;
+  for (size_t i = 0; i < squares.size(); ++i)
+    squares[i] += other.squares[i];
 }
 
 double ErrorMeasure::relative() const {
-  if (distance == 0)
-    return 0;
-  return std::max(std::sqrt(distance / norm), std::cbrt(distance / (0.532 * cubes)));
+  if (!(distance > 0))
+    return distance;
+  auto expected = [&](double part) {
+    double sum = 0;
+    for (size_t i = 0; i < squares.size(); ++i) {
+      const double z = part * std::exp2((double(i) + kLowest) / kPerOctave);
+      sum += squares[i] * part * part * z / std::sqrt(z * z + 3.53);
+    }
+    return sum;
+  };
+  double low = -60, high = 60; // of the base 2 logarithm
+  while (high - low > 1e-3)
+    (expected(std::exp2((low + high) / 2)) < distance ? low : high) = (low + high) / 2;
+  return std::exp2(high);
 }
 
 } // namespace kvq

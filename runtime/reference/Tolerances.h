@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The one table of bounds of the numeric suite. Codes and bytes have no bound: they are equal.
+// The one table of bounds that kernels are held to. Codes and bytes have no bound: they are equal.
 //
 // Attention on the CPU is held to a relative l2 error of 1e-5 against float64 attention over the
 // dequantized cache: on random data, on heavy tails, and on one dominant token plus a flat tail.
@@ -19,7 +19,7 @@
 
 #include "kvq/layout.h"
 
-namespace kvq::test {
+namespace kvq {
 
 /// Relative l2, over a call and over any single head.
 inline constexpr double kAttentionError = 1e-5;
@@ -56,4 +56,4 @@ inline double outputRounding(ElementType type) {
   return type == ElementType::f32 ? 0 : type == ElementType::f16 ? 0x1p-11 : 0x1p-8;
 }
 
-} // namespace kvq::test
+} // namespace kvq
