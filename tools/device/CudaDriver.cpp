@@ -35,6 +35,7 @@ ToolDriver load() {
   take(handle, driver.graphExecDestroy, "cuGraphExecDestroy");
   take(handle, driver.graphDestroy, "cuGraphDestroy");
   take(handle, driver.eventCreate, "cuEventCreate");
+  take(handle, driver.eventDestroy, "cuEventDestroy_v2");
   take(handle, driver.eventRecord, "cuEventRecord");
   take(handle, driver.eventSynchronize, "cuEventSynchronize");
   take(handle, driver.eventElapsedTime, "cuEventElapsedTime");

@@ -28,6 +28,7 @@ struct ToolDriver {
   Result (*graphExecDestroy)(GraphExec exec);
   Result (*graphDestroy)(Graph graph);
   Result (*eventCreate)(Event *event, unsigned flags);
+  Result (*eventDestroy)(Event event);
   Result (*eventRecord)(Event event, Stream stream);
   Result (*eventSynchronize)(Event event);
   Result (*eventElapsedTime)(float *milliseconds, Event start, Event end);

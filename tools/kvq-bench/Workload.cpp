@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "tools/kvq-bench/Workload.h"
+
+#include "runtime/format/file.h"
+#include "runtime/reference/Page.h"
+#include "runtime/reference/convert.h"
+#include "tools/device/Flags.h"
+#include "tools/kvq-bench/LaunchFilter.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+
+namespace kvq {
+namespace {
+
+constexpr int64_t kMaxBatch = 1024;
+constexpr int64_t kDistinctPages = 256;  ///< made on the host, then copied through the pool
+constexpr int64_t kManyTokens = 1000000; ///< of a launch: fewer launches then make a graph
+constexpr int kFewLaunches = 4, kLaunches = 16;
+
+void require(const std::string &what, kvq_status status) {
+  if (status != KVQ_OK)
+    throw std::runtime_error(what + ": " + kvq_last_error());
+}
+
+kvq_library *openLibrary(const std::string &path, Device &device) {
+  kvq_open_options options = {};
+  options.size = sizeof options;
+  options.target = device.target();
+  kvq_library *library = nullptr;
+  require("'" + path + "'", kvq_open(path.c_str(), &options, &library));
+  return library;
+}
+
+CacheMethod methodOf(const kvq_library *library) {
+  CacheMethod method;
+  if (std::string error = parseMethod(kvq_method_text(library), method); !error.empty())
+    throw std::runtime_error(error);
+  return method;
+}
+
+RecordLayout layoutOf(const CacheMethod &method, int64_t page) {
+  RecordSpec spec = method.record();
+  spec.page = int(page);
+  return buildRecord(spec);
+}
+
+/// Writes scales in [0.5, 1) and zeros around the middle of the codes for a value near 0: normal
+/// logits, as rows of a model have them.
+void fillParameters(const RecordLayout &layout, uint8_t *record, std::mt19937_64 &random) {
+  auto unit = [&] { return double(random() >> 40) * 0x1p-24; };
+  for (char side : {'k', 'v'}) {
+    const RecordSide &spec = sideOf(layout.spec, side);
+    const double middle = ((1 << spec.bits) - 1) / 2.0;
+    const double step = 3.0 / ((1 << spec.bits) - 1);
+    for (int64_t token = 0; token < layout.spec.page; ++token)
+      for (int64_t channel = 0; channel < spec.dim; channel += spec.group ? spec.group : spec.dim) {
+        const float scale = roundToElement(spec.element, float(step * (0.5 + 0.5 * unit())));
+        const double zero = spec.form == ParameterForm::zero ? middle : -middle * scale;
+        putElement(layout, record, side, FieldKind::scale, token, channel,
+                   encodeElement(spec.element, scale));
+        putElement(layout, record, side, FieldKind::zero, token, channel,
+                   encodeElement(spec.element, float(zero * (0.9 + 0.2 * unit()))));
+      }
+  }
+}
+
+} // namespace
+
+std::string BenchCase::name() const {
+  return std::to_string(batch) + "x" + std::to_string(context);
+}
+
+BenchCase BenchCase::parse(const std::string &text) {
+  const std::vector<std::string> numbers = splitText(text, 'x');
+  if (numbers.size() != 2)
+    throw std::runtime_error("--case: expected BATCHxCONTEXT, got '" + text + "'");
+  const BenchCase out = {parseNumber("--case", numbers[0], 1),
+                         parseNumber("--case", numbers[1], 1)};
+  if (out.batch > kMaxBatch || out.context > INT32_MAX)
+    throw std::runtime_error("--case: expected at most " + std::to_string(kMaxBatch) +
+                             " sequences, got '" + text + "'");
+  return out;
+}
+
+Workload::Workload(Device &device, const std::string &name, const std::string &path, int64_t page,
+                   int64_t pages)
+    : name(name), device(device), stem(path.substr(path.rfind('/') + 1)),
+      library(openLibrary(path, device)), method(methodOf(library)), layout(layoutOf(method, page)),
+      page(page), pages(pages), pageStride(method.kv_heads * layout.stride),
+      pool(device, size_t(pages * pageStride)), table(device, size_t(8 * pages)),
+      lengths(device, 4 * kMaxBatch),
+      queries(device, size_t(4 * kMaxBatch * method.q_heads * method.key.record.dim)),
+      output(device, size_t(4 * kMaxBatch * method.q_heads * method.value.record.dim)),
+      lse(device, size_t(4 * kMaxBatch * method.q_heads)) {
+  stem = stem.substr(0, stem.rfind('.'));
+  require("'" + path + "'", kvq_supports(library, nullptr));
+  fillPool();
+  // A random order of all pages, twice: a launch may begin anywhere in the first.
+  std::vector<int32_t> ids(pages);
+  std::iota(ids.begin(), ids.end(), 0);
+  std::mt19937_64 random(1);
+  std::shuffle(ids.begin(), ids.end(), random);
+  std::vector<int32_t> twice = ids;
+  twice.insert(twice.end(), ids.begin(), ids.end());
+  table.write(twice.data());
+  std::normal_distribution<float> normal;
+  std::vector<uint8_t> rows(queries.bytes());
+  const ElementType type = method.attention.rows;
+  for (size_t at = 0; at + 4 <= rows.size(); at += size_t(elementBytes(type))) {
+    const uint32_t bits = encodeElement(type, normal(random));
+    std::memcpy(&rows[at], &bits, size_t(elementBytes(type)));
+  }
+  queries.write(rows.data());
+}
+
+Workload::~Workload() { kvq_close(library); }
+
+std::vector<uint8_t> Workload::randomPages(int64_t count) const {
+  std::mt19937_64 random(7);
+  std::vector<uint8_t> bytes(count * pageStride);
+  for (size_t i = 0; i + 8 <= bytes.size(); i += 8) {
+    const uint64_t word = random();
+    std::memcpy(&bytes[i], &word, 8);
+  }
+  for (int64_t record = 0; record < count * method.kv_heads; ++record)
+    fillParameters(layout, &bytes[record * layout.stride], random);
+  return bytes;
+}
+
+void Workload::fillPool() {
+  const int64_t made = std::min(kDistinctPages, pages);
+  const std::vector<uint8_t> bytes = randomPages(made);
+  device.write(pool.data(), bytes.data(), bytes.size());
+  const cuda::ToolDriver &driver = cuda::toolDriver();
+  const auto start = reinterpret_cast<cuda::DevicePointer>(pool.data());
+  for (int64_t done = made; done < pages; done *= 2) {
+    const int64_t count = std::min(done, pages - done);
+    cuda::requireCuda("cuMemcpyDtoD", driver.memcpyDtoD(start + uint64_t(done * pageStride), start,
+                                                        size_t(count * pageStride)));
+  }
+  cuda::requireCuda("cuCtxSynchronize", driver.ctxSynchronize());
+}
+
+double Workload::bytesOf(const BenchCase &bench) const {
+  const double records = double(bench.batch * ((bench.context + page - 1) / page));
+  return records * double(method.kv_heads) * double(layout.bytes);
+}
+
+TimedGraph Workload::capture(const BenchCase &bench, bool prepared) {
+  const int64_t columns = (bench.context + page - 1) / page, needed = bench.batch * columns;
+  if (needed > pages)
+    throw std::runtime_error(bench.name() + ": expected a pool of " + std::to_string(needed) +
+                             " pages, got " + std::to_string(pages));
+  const int64_t parts = pages / needed;
+  const int few = bench.batch * bench.context > kManyTokens ? kFewLaunches : kLaunches;
+  const int launches = int(std::max<int64_t>(few, parts));
+  lengths.write(std::vector<int32_t>(kMaxBatch, int32_t(bench.context)).data());
+  const int64_t size = elementBytes(method.attention.rows);
+  kvq_decode_args args = {};
+  args.size = sizeof args;
+  args.q = queries.data(), args.out = output.data();
+  args.q_head_stride = method.key.record.dim * size;
+  args.q_seq_stride = method.q_heads * args.q_head_stride;
+  args.out_head_stride = method.value.record.dim * size;
+  args.out_seq_stride = method.q_heads * args.out_head_stride;
+  args.lse = reinterpret_cast<float *>(lse.data());
+  args.lse_head_stride = 4, args.lse_seq_stride = 4 * method.q_heads;
+  args.pool = pool.data(), args.page_stride = pageStride, args.head_stride = layout.stride;
+  args.page_tokens = page;
+  args.block_table = reinterpret_cast<const int32_t *>(table.data());
+  args.block_table_stride = 4 * columns, args.block_table_columns = columns;
+  args.lengths = reinterpret_cast<const int32_t *>(lengths.data());
+  args.batch = bench.batch, args.max_length = bench.context;
+  args.stream = device.stream();
+  require("workspace size", kvq_workspace_size(library, &args, &args.workspace_bytes));
+  workspace = nullptr; // free before the next is taken
+  workspace = std::make_unique<Buffer>(device, args.workspace_bytes);
+  args.workspace = workspace->data();
+  output.fill(0xff);
+  require("decode", kvq_decode(library, &args)); // plan and queries of all that follow
+  device.synchronize();
+  checkOutput(bench.batch * method.q_heads);
+  args.flags = KVQ_DECODE_PLANNED;
+  leaveOutKernel(prepared ? "kvq_prepare" : "");
+  TimedGraph graph(static_cast<cuda::Stream>(device.stream()), launches, [&](int i) {
+    args.block_table = reinterpret_cast<const int32_t *>(table.data()) + i % parts * needed;
+    require("decode", kvq_decode(library, &args));
+  });
+  leaveOutKernel("");
+  return graph;
+}
+
+/// A time of a kernel that computes nothing is no time: every number is there and finite.
+void Workload::checkOutput(int64_t rows) const {
+  const ElementType type = method.attention.rows;
+  const int64_t size = elementBytes(type), count = rows * method.value.record.dim;
+  std::vector<uint8_t> bytes(size_t(count * size));
+  device.read(bytes.data(), output.data(), bytes.size());
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &bytes[size_t(i * size)], size_t(size));
+    if (!std::isfinite(decodeElement(type, bits)))
+      throw std::runtime_error("'" + stem + "': an element of the output is not finite");
+  }
+}
+
+} // namespace kvq

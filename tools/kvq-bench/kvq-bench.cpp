@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// kvq-bench: times of decode, beside the rate at which the device reads memory.
+#include "tools/device/Flags.h"
+#include "tools/kvq-bench/LaunchFilter.h"
+#include "tools/kvq-bench/Workload.h"
+
+#include "runtime/format/file.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+namespace {
+
+using namespace kvq;
+using Json = nlohmann::ordered_json;
+
+constexpr const char *kUsage = R"(usage: kvq-bench [options] --lib NAME=FILE.kvqlib ...
+Times one decode step of a layer on the first CUDA device, queries prepared and attended, and prints
+the share of the read ceiling that its bytes make. The plan is made once, as for all layers of a step.
+  --target cuda        the only one (default)
+  --case CASES         batch x context, with commas (default: the six of the design)
+  --lib NAME=FILE      a library and its short name; may be repeated
+  --without-prepare    times decode without the query kernel too
+  --page TOKENS        of a page (default: 64)
+  --pages COUNT        of the pool (default: 32768, at 2 bits and 8 KV heads of 128: 1.2 GB)
+  --rounds COUNT       of the interleaved rounds (default: 5)
+  --json FILE          results for programs
+Times are medians of rounds; a round is the median of 11 replays of a graph of 4 to 16 launches after
+a pause of 15 ms. Launches read disjoint parts of the pool in random order: nothing comes from a cache.
+)";
+
+constexpr const char *kCases = "1x131072,8x32768,32x8192,128x4096,256x1024,64x32768";
+
+struct Options {
+  std::vector<BenchCase> cases;
+  std::vector<std::pair<std::string, std::string>> libraries; ///< name, path
+  bool withoutPrepare = false;
+  int64_t page = 64, pages = 32768, rounds = 5;
+  std::string json;
+};
+
+Options parse(int argc, char **argv) {
+  const Flags flags(argc, argv, {"target", "case", "lib", "page", "pages", "rounds", "json"},
+                    {"without-prepare", "help"});
+  if (flags.has("help")) {
+    std::fputs(kUsage, stdout);
+    std::exit(0);
+  }
+  if (const std::string target = flags.text("target", "cuda"); target != "cuda")
+    throw std::runtime_error("--target: expected cuda, got '" + target + "'");
+  Options out;
+  for (const std::string &text : flags.list("case", kCases))
+    out.cases.push_back(BenchCase::parse(text));
+  for (const std::string &text : flags.all("lib")) {
+    const size_t equal = text.find('=');
+    if (equal == std::string::npos || equal == 0)
+      throw std::runtime_error("--lib: expected NAME=FILE, got '" + text + "'");
+    out.libraries.emplace_back(text.substr(0, equal), text.substr(equal + 1));
+  }
+  if (!flags.positional().empty())
+    throw std::runtime_error("expected options only, got '" + flags.positional()[0] + "'");
+  out.withoutPrepare = flags.has("without-prepare");
+  out.page = parseNumber("--page", flags.text("page", "64"), 1);
+  out.pages = parseNumber("--pages", flags.text("pages", "32768"), 1);
+  out.rounds = parseNumber("--rounds", flags.text("rounds", "5"), 1);
+  out.json = flags.text("json", "");
+  return out;
+}
+
+/// One line of the result.
+struct Series {
+  Workload *work;
+  BenchCase bench;
+  bool prepared;
+  std::vector<double> rounds; ///< microseconds
+};
+
+/// Cases of one library after the other, all modes of a case in turn: round by round, so that a
+/// drift of the clock meets all alike.
+void measure(const Options &options, Workload &work, ReadCeiling &ceiling,
+             std::vector<Series> &results) {
+  for (const BenchCase &bench : options.cases) {
+    std::vector<Series> series;
+    for (bool prepared : {false, true})
+      if (!prepared || options.withoutPrepare)
+        series.push_back({&work, bench, prepared, {}});
+    for (int64_t round = 0; round < options.rounds; ++round) {
+      for (Series &one : series)
+        one.rounds.push_back(work.capture(bench, one.prepared).round());
+      ceiling.measure(2);
+    }
+    results.insert(results.end(), series.begin(), series.end());
+  }
+}
+
+Json resultOf(const Series &series, double ceiling) {
+  const double us = median(series.rounds), rate = series.work->bytesOf(series.bench) / us * 1e-3;
+  const auto [low, high] = std::minmax_element(series.rounds.begin(), series.rounds.end());
+  return {{"kernel", series.work->name},
+          {"kernel_full", series.work->fullName()},
+          {"case", series.bench.name()},
+          {"prepare", !series.prepared},
+          {"us", us},
+          {"us_low", *low},
+          {"us_high", *high},
+          {"gbs", rate},
+          {"share", rate / ceiling}};
+}
+
+int run(const Options &options) {
+  installLaunchFilter();
+  std::unique_ptr<Device> device = openCudaDevice();
+  Json rows = Json::array();
+  double ceiling = 0;
+  for (const auto &[name, path] : options.libraries) {
+    Workload work(*device, name, path, options.page, options.pages);
+    ReadCeiling reader(static_cast<cuda::Stream>(device->stream()),
+                       reinterpret_cast<cuda::DevicePointer>(work.memory().data()),
+                       work.memory().bytes());
+    reader.measure(12);
+    std::vector<Series> results;
+    measure(options, work, reader, results);
+    ceiling = std::max(ceiling, reader.measure(12));
+    std::printf("read ceiling %.0f GB/s\n", ceiling);
+    for (const Series &series : results) {
+      const Json row = resultOf(series, ceiling);
+      std::printf("time %-16s %-10s %-8s %8.2f us  %8.2f to %8.2f  %5.0f GB/s  %5.1f %%\n",
+                  name.c_str(), series.bench.name().c_str(), series.prepared ? "decode" : "both",
+                  double(row["us"]), double(row["us_low"]), double(row["us_high"]),
+                  double(row["gbs"]), 100 * double(row["share"]));
+      rows.push_back(row);
+    }
+    std::fflush(stdout);
+  }
+  if (options.libraries.empty()) {
+    const Buffer memory(*device, size_t(1) << 31);
+    memory.fill(0x5a);
+    ReadCeiling reader(static_cast<cuda::Stream>(device->stream()),
+                       reinterpret_cast<cuda::DevicePointer>(memory.data()), memory.bytes());
+    std::printf("read ceiling %.0f GB/s\n", ceiling = reader.measure(24));
+  }
+  const Json document = {{"card", device->name()}, {"ceiling_gbs", ceiling}, {"rows", rows}};
+  const std::string text = document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (!options.json.empty())
+    if (std::string error = writeFile(options.json, {{text.data(), text.size()}}); !error.empty())
+      throw std::runtime_error(error);
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  try {
+    return run(parse(argc, argv));
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "kvq-bench: %s\n", error.what());
+    return 1;
+  }
+}
