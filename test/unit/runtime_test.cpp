@@ -66,7 +66,7 @@ kvq_status open(const LibraryContents &contents, Handle &out, uint32_t flags = K
                 int threads = 3) {
   std::string bytes;
   EXPECT_EQ(libraryBytes(contents, bytes), "");
-  const kvq_open_options options = {sizeof options, flags, threads};
+  const kvq_open_options options = {sizeof options, flags, threads, KVQ_TARGET_CPU};
   kvq_library *library = nullptr;
   const kvq_status status = kvq_open_memory(bytes.data(), bytes.size(), &options, &library);
   EXPECT_EQ(library != nullptr, status == KVQ_OK);
@@ -558,12 +558,12 @@ TEST(Runtime, OpenRefusesDamageAndOtherVersions) {
   EXPECT_EQ(library, nullptr);
   EXPECT_EQ(kvq_open("/nonexistent/x.kvqlib", nullptr, &library), KVQ_IO_ERROR);
   EXPECT_NE(std::string(kvq_last_error()).find("/nonexistent/x.kvqlib"), std::string::npos);
-  kvq_open_options options = {sizeof options, 2, 0};
+  kvq_open_options options = {sizeof options, 2, 0, 0};
   EXPECT_EQ(kvq_open_memory(bytes.data(), bytes.size(), &options, &library), KVQ_INVALID_ARGUMENT);
   options = {sizeof options, 0, 0, 2};
   EXPECT_EQ(kvq_open_memory(bytes.data(), bytes.size(), &options, &library), KVQ_INVALID_ARGUMENT);
   EXPECT_STREQ(kvq_last_error(), "options.target: expected 0 to 1, got 2");
-  options = {sizeof options, 0, -1};
+  options = {sizeof options, 0, -1, 0};
   EXPECT_EQ(kvq_open_memory(bytes.data(), bytes.size(), &options, &library), KVQ_INVALID_ARGUMENT);
 }
 
@@ -571,7 +571,7 @@ TEST(Runtime, OpenFromAFile) {
   const std::string path = testing::TempDir() + "kvq_runtime.kvqlib";
   ASSERT_EQ(writeLibrary(path, example()), "");
   kvq_library *library = nullptr;
-  const kvq_open_options options = {sizeof options, KVQ_ALLOW_HOST_CODE, 1};
+  const kvq_open_options options = {sizeof options, KVQ_ALLOW_HOST_CODE, 1, KVQ_TARGET_CPU};
   ASSERT_EQ(kvq_open(path.c_str(), &options, &library), KVQ_OK) << kvq_last_error();
   const Handle handle(library);
   Scenario scenario;

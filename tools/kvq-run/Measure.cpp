@@ -98,7 +98,8 @@ std::string Runner::open(const std::string &path, const RunOptions &options, Run
   Runner runner;
   if (std::string error = FileBytes::read(path, runner.bytes); !error.empty())
     return error;
-  const kvq_open_options flags = {sizeof flags, KVQ_ALLOW_HOST_CODE, int32_t(options.threads)};
+  const kvq_open_options flags = {sizeof flags, KVQ_ALLOW_HOST_CODE, int32_t(options.threads),
+                                  KVQ_TARGET_CPU};
   kvq_library *library = nullptr;
   const ByteSpan bytes = runner.bytes.span();
   if (kvq_open_memory(bytes.data, bytes.size, &flags, &library) != KVQ_OK)

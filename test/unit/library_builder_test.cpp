@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Libraries of CPU kernels, of GPU modules, and of both.
+#include "codegen/artifact/LibraryBuilder.h"
+
+#include "llvm/Support/JSON.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir::kvq;
+using ::kvq::KernelRole;
+
+namespace {
+
+CpuArtifact artifact(std::string sharedObject) {
+  CpuArtifact artifact{{}, "constants", std::move(sharedObject), CpuLevel::v3, "pipeline"};
+  artifact.method.name = "example";
+  artifact.method.key.record.dim = artifact.method.value.record.dim = 64;
+  artifact.method.q_heads = 4, artifact.method.kv_heads = 2, artifact.method.layers = 1;
+  return artifact;
+}
+
+GpuModule module(std::string level) {
+  return {"sm_90a",
+          level,
+          level + " code",
+          {{KernelRole::append, "kvq_append", 128, 0, 0, 0},
+           {KernelRole::plan, "kvq_plan", 256, 64, 36, 10},
+           {KernelRole::prepare, "kvq_prepare", 64, 1024, 36, 10},
+           {KernelRole::decode, "kvq_decode", 256, 65536, 36, 10}}};
+}
+
+/// The library must survive the file, too.
+::kvq::LibraryContents build(std::string sharedObject, std::vector<GpuModule> modules) {
+  ::kvq::LibraryContents contents = buildLibrary(artifact(std::move(sharedObject)), modules);
+  std::string bytes;
+  EXPECT_EQ(::kvq::libraryBytes(contents, bytes), "");
+  ::kvq::LibraryView view;
+  EXPECT_EQ(::kvq::parseLibrary({bytes.data(), bytes.size()}, view), "");
+  EXPECT_EQ(view.kernels.size(), contents.kernels.size());
+  EXPECT_EQ(contents.constants, "constants");
+  return contents;
+}
+
+llvm::json::Array manifestKernels(const ::kvq::LibraryContents &contents) {
+  llvm::Expected<llvm::json::Value> manifest = llvm::json::parse(contents.manifest);
+  EXPECT_TRUE(bool(manifest)) << contents.manifest;
+  const llvm::json::Array *kernels = manifest->getAsObject()->getArray("kernels");
+  return kernels ? *kernels : llvm::json::Array{};
+}
+
+TEST(LibraryBuilder, CpuAlone) {
+  const ::kvq::LibraryContents contents = build("object", {});
+  ASSERT_EQ(contents.objects, std::vector<std::string>{"object"});
+  ASSERT_EQ(contents.kernels.size(), 4u);
+  for (const ::kvq::LibraryKernel &kernel : contents.kernels) {
+    EXPECT_EQ(kernel.target, "cpu");
+    EXPECT_EQ(kernel.level, "x86-64-v3");
+    EXPECT_EQ(kernel.object, 0u);
+    EXPECT_EQ(kernel.threads, 0);
+  }
+  const llvm::json::Array kernels = manifestKernels(contents);
+  ASSERT_EQ(kernels.size(), 4u);
+  EXPECT_EQ(kernels[3].getAsObject()->getString("role"), llvm::StringRef("merge"));
+  EXPECT_EQ(kernels[3].getAsObject()->get("threads"), nullptr);
+}
+
+TEST(LibraryBuilder, GpuAlone) {
+  const ::kvq::LibraryContents contents = build("", {module("cubin")});
+  ASSERT_EQ(contents.objects, std::vector<std::string>{"cubin code"});
+  ASSERT_EQ(contents.kernels.size(), 4u);
+  const ::kvq::LibraryKernel &prepare = contents.kernels[2];
+  EXPECT_EQ(prepare.role, KernelRole::prepare);
+  EXPECT_EQ(prepare.target, "sm_90a");
+  EXPECT_EQ(prepare.level, "cubin");
+  EXPECT_EQ(prepare.symbol, "kvq_prepare");
+  EXPECT_EQ(prepare.object, 0u);
+  EXPECT_EQ(prepare.info.query_floats, 36);
+  EXPECT_EQ(prepare.info.partial_floats, 10);
+  EXPECT_EQ(prepare.threads, 64);
+  EXPECT_EQ(prepare.shared_bytes, 1024);
+  EXPECT_EQ(contents.kernels[0].info.query_floats, 0);
+}
+
+TEST(LibraryBuilder, CpuAndGpu) {
+  const ::kvq::LibraryContents contents = build("object", {module("cubin"), module("ptx")});
+  ASSERT_EQ(contents.objects, (std::vector<std::string>{"object", "cubin code", "ptx code"}));
+  ASSERT_EQ(contents.kernels.size(), 12u);
+  for (size_t i = 0; i < 12; ++i)
+    EXPECT_EQ(contents.kernels[i].object, i / 4);
+  const llvm::json::Array kernels = manifestKernels(contents);
+  ASSERT_EQ(kernels.size(), 12u);
+  const llvm::json::Object &decode = *kernels[11].getAsObject();
+  EXPECT_EQ(decode.getString("role"), llvm::StringRef("decode"));
+  EXPECT_EQ(decode.getString("target"), llvm::StringRef("sm_90a"));
+  EXPECT_EQ(decode.getString("level"), llvm::StringRef("ptx"));
+  EXPECT_EQ(decode.getInteger("threads"), 256);
+  EXPECT_EQ(decode.getInteger("shared_bytes"), 65536);
+}
+
+} // namespace
