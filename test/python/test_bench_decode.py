@@ -31,9 +31,9 @@ time  sym team 2 warps             64 x 32768    263.40 us   4332 GB/s   96.2 % 
 """
 
 
-def bench_row(us, prepare, kernel="int2-g128", case="64x32768"):
+def bench_row(us, mode, kernel="int2-g128", case="64x32768"):
     return {
-        "kernel": kernel, "kernel_full": "kernel_of_" + kernel, "case": case, "prepare": prepare,
+        "kernel": kernel, "kernel_full": "kernel_of_" + kernel, "case": case, "mode": mode,
         "us": us, "gbs": 1208e3 / us, "share": 0.5,
     }
 
@@ -55,12 +55,15 @@ class BenchDecode(unittest.TestCase):
         self.assertAlmostEqual(best["sym", "64x32768"], 263.4)
 
     def test_rows(self):
-        documents = [{"rows": [bench_row(us, False), bench_row(us + 10, True)]} for us in (300, 302, 400)]
-        documents[0]["rows"] += [bench_row(20, False, "int4-g128"), bench_row(21, True, "int4-g128")]
+        documents = [
+            {"rows": [bench_row(us, "decode"), bench_row(us + 10, "both"), bench_row(us - 9, "load")]}
+            for us in (300, 302, 400)
+        ]
+        documents[0]["rows"] += [bench_row(20, "decode", "int4-g128"), bench_row(21, "both", "int4-g128")]
         rows = bench_decode.merge_rows(documents, {("asym", "64x32768"): 271.8}, 4500)
         self.assertEqual(rows[0], {
             "kernel": "int2-g128", "kernel_full": "kernel_of_int2-g128", "case": "64x32768", "us": 302,
-            "us_with_prepare": 312, "share": round(1208e3 / 302 / 4500, 4), "prototype_us": 271.8,
+            "us_with_prepare": 312, "load_only_us": 293, "share": round(1208e3 / 302 / 4500, 4), "prototype_us": 271.8,
             "speed_ratio": 0.9, "bf16_us": None,
         })
         self.assertEqual(rows[1]["kernel"], "int4-g128")
@@ -68,12 +71,13 @@ class BenchDecode(unittest.TestCase):
 
     def test_both_modes_are_needed(self):
         with self.assertRaisesRegex(ValueError, "without the preparation"):
-            bench_decode.merge_rows([{"rows": [bench_row(1, True)]}], {}, 4500)
+            bench_decode.merge_rows([{"rows": [bench_row(1, "both")]}], {}, 4500)
 
     def test_programs_run_alternately(self):
         with tempfile.TemporaryDirectory() as folder:
             place = pathlib.Path(folder)
-            document = {"card": "card", "ceiling_gbs": 4500.0, "rows": [bench_row(300, False), bench_row(310, True)]}
+            rows = [bench_row(300, "decode"), bench_row(310, "both")]
+            document = {"card": "card", "ceiling_gbs": 4500.0, "rows": rows}
             (place / "answer.json").write_text(json.dumps(document))
             (place / "prototype.txt").write_text(PROTOTYPE)
             self.script(place / "bench", f'echo b "$@" >> {place}/log; cp {place}/answer.json "$3"')

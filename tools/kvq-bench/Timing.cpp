@@ -12,7 +12,7 @@ using namespace cuda;
 
 constexpr int kPauseMicroseconds = 15000, kWarmReplays = 2, kReplays = 11;
 constexpr int kRelaxedCapture = 2; ///< CU_STREAM_CAPTURE_MODE_RELAXED
-constexpr uint32_t kReadThreads = 512, kReadBlocksPerProcessor = 64;
+constexpr int kReadThreads = 512, kReadBlocksPerProcessor = 64;
 
 const char kReadAll[] = {
 #include "ReadAll.inc" // made from read_all.ptx
@@ -74,36 +74,56 @@ double TimedGraph::round() {
   return median(times);
 }
 
-ReadCeiling::ReadCeiling(Stream stream, DevicePointer memory, size_t bytes)
-    : driver(toolDriver()), stream(stream), memory(memory), bytes(bytes) {
+PtxKernel::PtxKernel(const char *text, const char *name) : driver(toolDriver()) {
   const Driver &base = *driver.base;
-  DeviceOrdinal device = 0;
-  int processors = 0;
-  requireCuda("cuCtxGetDevice", base.ctxGetDevice(&device));
-  requireCuda("cuDeviceGetAttribute",
-              base.deviceGetAttribute(&processors, DeviceAttribute::multiprocessors, device));
-  blocks = processors * int(kReadBlocksPerProcessor);
-  requireCuda("cuModuleLoadData", base.moduleLoadDataEx(&module, kReadAll, 0, nullptr, nullptr));
-  requireCuda("cuModuleGetFunction", base.moduleGetFunction(&function, module, "read_all"));
-  requireCuda("cuMemAlloc", base.memAlloc(&result, 4));
+  requireCuda("cuModuleLoadData", base.moduleLoadDataEx(&module, text, 0, nullptr, nullptr));
+  requireCuda("cuModuleGetFunction", base.moduleGetFunction(&function, module, name));
 }
 
-ReadCeiling::~ReadCeiling() {
-  driver.base->memFree(result);
-  driver.base->moduleUnload(module);
+PtxKernel::~PtxKernel() { driver.base->moduleUnload(module); }
+
+void PtxKernel::allowShared(int bytes) const {
+  requireCuda("cuFuncSetAttribute", driver.base->funcSetAttribute(
+                                        function, FunctionAttribute::maxDynamicSharedBytes, bytes));
 }
+
+void PtxKernel::launch(Stream stream, int blocks, int threads, int sharedBytes, bool early,
+                       void **parameters) const {
+  LaunchAttribute attribute = {};
+  attribute.id = LaunchAttribute::kProgrammaticStreamSerialization;
+  attribute.value.allowed = 1;
+  LaunchConfig config = {};
+  config.gridX = uint32_t(blocks), config.gridY = config.gridZ = 1;
+  config.blockX = uint32_t(threads), config.blockY = config.blockZ = 1;
+  config.sharedBytes = uint32_t(sharedBytes), config.stream = stream;
+  config.attributes = &attribute, config.attributeCount = early ? 1 : 0;
+  requireCuda("cuLaunchKernelEx",
+              driver.base->launchKernelEx(&config, function, parameters, nullptr));
+}
+
+int multiprocessors() {
+  const Driver &base = *toolDriver().base;
+  DeviceOrdinal device = 0;
+  int count = 0;
+  requireCuda("cuCtxGetDevice", base.ctxGetDevice(&device));
+  requireCuda("cuDeviceGetAttribute",
+              base.deviceGetAttribute(&count, DeviceAttribute::multiprocessors, device));
+  return count;
+}
+
+ReadCeiling::ReadCeiling(Stream stream, DevicePointer memory, size_t bytes)
+    : stream(stream), memory(memory), bytes(bytes), kernel(kReadAll, "read_all") {
+  requireCuda("cuMemAlloc", toolDriver().base->memAlloc(&result, 4));
+}
+
+ReadCeiling::~ReadCeiling() { toolDriver().base->memFree(result); }
 
 double ReadCeiling::measure(int passes) {
   uint64_t items = bytes / 16;
   void *parameters[] = {&memory, &items, &result};
-  LaunchConfig config = {};
-  config.gridX = uint32_t(blocks), config.gridY = config.gridZ = 1;
-  config.blockX = kReadThreads, config.blockY = config.blockZ = 1;
-  config.stream = stream;
-  TimedGraph pass(stream, 1, [&](int) {
-    requireCuda("cuLaunchKernelEx",
-                driver.base->launchKernelEx(&config, function, parameters, nullptr));
-  });
+  const int blocks = kReadBlocksPerProcessor * multiprocessors();
+  TimedGraph pass(stream, 1,
+                  [&](int) { kernel.launch(stream, blocks, kReadThreads, 0, false, parameters); });
   for (int i = 0; i < passes; ++i)
     best = std::max(best, double(16 * items) / pass.replay() * 1e-3);
   return best;

@@ -36,6 +36,28 @@ private:
   cuda::Event start = nullptr, end = nullptr;
 };
 
+/// A kernel of our own, from PTX text that the driver compiles.
+class PtxKernel {
+public:
+  PtxKernel(const char *text, const char *name);
+  ~PtxKernel();
+  PtxKernel(const PtxKernel &) = delete;
+  PtxKernel &operator=(const PtxKernel &) = delete;
+
+  /// Lets a block have that much dynamic shared memory.
+  void allowShared(int bytes) const;
+  void launch(cuda::Stream stream, int blocks, int threads, int sharedBytes, bool early,
+              void **parameters) const;
+
+private:
+  const cuda::ToolDriver &driver;
+  cuda::Module module = nullptr;
+  cuda::Function function = nullptr;
+};
+
+/// Multiprocessors of the current device.
+int multiprocessors();
+
 /// The rate at which `bytes` at `memory` can be read once with 16-byte loads.
 class ReadCeiling {
 public:
@@ -48,14 +70,11 @@ public:
   double measure(int passes);
 
 private:
-  const cuda::ToolDriver &driver;
   cuda::Stream stream;
   cuda::DevicePointer memory;
   size_t bytes;
+  PtxKernel kernel;
   double best = 0;
-  int blocks = 0;
-  cuda::Module module = nullptr;
-  cuda::Function function = nullptr;
   cuda::DevicePointer result = 0;
 };
 

@@ -19,6 +19,13 @@ constexpr int64_t kMaxBatch = 1024;
 constexpr int64_t kDistinctPages = 256;  ///< made on the host, then copied through the pool
 constexpr int64_t kManyTokens = 1000000; ///< of a launch: fewer launches then make a graph
 constexpr int kFewLaunches = 4, kLaunches = 16;
+/// Of the kernel that only loads: as many warps as decode has; with so much shared memory exactly
+/// one block lies on a multiprocessor.
+constexpr int64_t kLoadWarps = 8, kLoadShared = 220 * 1024, kOneBlockShared = 118 * 1024;
+
+const char kLoadOnly[] = {
+#include "LoadOnly.inc" // made from load_only.ptx
+};
 
 void require(const std::string &what, kvq_status status) {
   if (status != KVQ_OK)
@@ -149,14 +156,48 @@ double Workload::bytesOf(const BenchCase &bench) const {
   return records * double(method.kv_heads) * double(layout.bytes);
 }
 
-TimedGraph Workload::capture(const BenchCase &bench, bool prepared) {
-  const int64_t columns = (bench.context + page - 1) / page, needed = bench.batch * columns;
-  if (needed > pages)
-    throw std::runtime_error(bench.name() + ": expected a pool of " + std::to_string(needed) +
+Workload::Parts Workload::partsOf(const BenchCase &bench) const {
+  Parts out = {};
+  out.columns = (bench.context + page - 1) / page;
+  out.pages = bench.batch * out.columns;
+  if (out.pages > pages)
+    throw std::runtime_error(bench.name() + ": expected a pool of " + std::to_string(out.pages) +
                              " pages, got " + std::to_string(pages));
-  const int64_t parts = pages / needed;
+  out.count = pages / out.pages;
   const int few = bench.batch * bench.context > kManyTokens ? kFewLaunches : kLaunches;
-  const int launches = int(std::max<int64_t>(few, parts));
+  out.launches = int(std::max<int64_t>(few, out.count));
+  return out;
+}
+
+TimedGraph Workload::captureLoads(const BenchCase &bench) {
+  const Parts parts = partsOf(bench);
+  if (!loader)
+    loader = std::make_unique<PtxKernel>(kLoadOnly, "load_only");
+  const int64_t recordBytes = (layout.bytes + 15) / 16 * 16; // a copy is a multiple of 16
+  const int warps = int(std::min<int64_t>(kLoadWarps, kLoadShared / (2 * recordBytes + 16)));
+  if (warps == 0)
+    throw std::runtime_error("load only: a record of " + std::to_string(recordBytes) +
+                             " bytes does not fit twice in shared memory");
+  const int shared = int(std::max<int64_t>(warps * (2 * recordBytes + 16), kOneBlockShared));
+  loader->allowShared(shared);
+  int blocks = 1;
+  while (2 * blocks <= multiprocessors())
+    blocks *= 2;
+  uint64_t from = reinterpret_cast<uint64_t>(pool.data());
+  uint64_t between = uint64_t(pageStride), heads = uint64_t(layout.stride);
+  uint32_t columns = uint32_t(parts.columns), headCount = uint32_t(method.kv_heads);
+  uint32_t records = uint32_t(parts.pages * method.kv_heads), bytes = uint32_t(recordBytes);
+  const auto stream = static_cast<cuda::Stream>(device.stream());
+  return TimedGraph(stream, parts.launches, [&](int i) {
+    uint64_t ids =
+        reinterpret_cast<uint64_t>(table.data()) + uint64_t(4 * (i % parts.count) * parts.pages);
+    void *parameters[] = {&from, &between, &heads, &ids, &columns, &headCount, &records, &bytes};
+    loader->launch(stream, blocks, 32 * warps, shared, true, parameters);
+  });
+}
+
+TimedGraph Workload::capture(const BenchCase &bench, bool prepared) {
+  const Parts parts = partsOf(bench);
   lengths.write(std::vector<int32_t>(kMaxBatch, int32_t(bench.context)).data());
   const int64_t size = elementBytes(method.attention.rows);
   kvq_decode_args args = {};
@@ -171,7 +212,7 @@ TimedGraph Workload::capture(const BenchCase &bench, bool prepared) {
   args.pool = pool.data(), args.page_stride = pageStride, args.head_stride = layout.stride;
   args.page_tokens = page;
   args.block_table = reinterpret_cast<const int32_t *>(table.data());
-  args.block_table_stride = 4 * columns, args.block_table_columns = columns;
+  args.block_table_stride = 4 * parts.columns, args.block_table_columns = parts.columns;
   args.lengths = reinterpret_cast<const int32_t *>(lengths.data());
   args.batch = bench.batch, args.max_length = bench.context;
   args.stream = device.stream();
@@ -185,8 +226,9 @@ TimedGraph Workload::capture(const BenchCase &bench, bool prepared) {
   checkOutput(bench.batch * method.q_heads);
   args.flags = KVQ_DECODE_PLANNED;
   leaveOutKernel(prepared ? "kvq_prepare" : "");
-  TimedGraph graph(static_cast<cuda::Stream>(device.stream()), launches, [&](int i) {
-    args.block_table = reinterpret_cast<const int32_t *>(table.data()) + i % parts * needed;
+  TimedGraph graph(static_cast<cuda::Stream>(device.stream()), parts.launches, [&](int i) {
+    args.block_table =
+        reinterpret_cast<const int32_t *>(table.data()) + i % parts.count * parts.pages;
     require("decode", kvq_decode(library, &args));
   });
   leaveOutKernel("");

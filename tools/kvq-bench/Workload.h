@@ -34,6 +34,9 @@ public:
   /// small.
   TimedGraph capture(const BenchCase &bench, bool prepared);
 
+  /// Launches that read what those of decode do, and compute nothing.
+  TimedGraph captureLoads(const BenchCase &bench);
+
   /// Bytes that a decode has to read of codes and parameters.
   double bytesOf(const BenchCase &bench) const;
   const std::string &fullName() const { return stem; }
@@ -42,6 +45,12 @@ public:
   const std::string name;
 
 private:
+  /// How the launches of a case share the pool.
+  struct Parts {
+    int64_t columns, pages, count; ///< table columns, pages of a launch, disjoint parts
+    int launches;
+  };
+  Parts partsOf(const BenchCase &bench) const;
   void fillPool();
   std::vector<uint8_t> randomPages(int64_t count) const;
   void checkOutput(int64_t rows) const;
@@ -54,6 +63,7 @@ private:
   int64_t page, pages, pageStride;
   Buffer pool, table, lengths, queries, output, lse;
   std::unique_ptr<Buffer> workspace;
+  std::unique_ptr<PtxKernel> loader;
 };
 
 } // namespace kvq

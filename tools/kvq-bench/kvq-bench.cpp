@@ -25,6 +25,7 @@ the share of the read ceiling that its bytes make. The plan is made once, as for
   --case CASES         batch x context, with commas (default: the six of the design)
   --lib NAME=FILE      a library and its short name; may be repeated
   --without-prepare    times decode without the query kernel too
+  --load-only          times a kernel too that reads the same records and computes nothing (sm_90)
   --page TOKENS        of a page (default: 64)
   --pages COUNT        of the pool (default: 32768, at 2 bits and 8 KV heads of 128: 1.2 GB)
   --rounds COUNT       of the interleaved rounds (default: 5)
@@ -38,14 +39,14 @@ constexpr const char *kCases = "1x131072,8x32768,32x8192,128x4096,256x1024,64x32
 struct Options {
   std::vector<BenchCase> cases;
   std::vector<std::pair<std::string, std::string>> libraries; ///< name, path
-  bool withoutPrepare = false;
+  bool withoutPrepare = false, loadOnly = false;
   int64_t page = 64, pages = 32768, rounds = 5;
   std::string json;
 };
 
 Options parse(int argc, char **argv) {
   const Flags flags(argc, argv, {"target", "case", "lib", "page", "pages", "rounds", "json"},
-                    {"without-prepare", "help"});
+                    {"without-prepare", "load-only", "help"});
   if (flags.has("help")) {
     std::fputs(kUsage, stdout);
     std::exit(0);
@@ -64,6 +65,7 @@ Options parse(int argc, char **argv) {
   if (!flags.positional().empty())
     throw std::runtime_error("expected options only, got '" + flags.positional()[0] + "'");
   out.withoutPrepare = flags.has("without-prepare");
+  out.loadOnly = flags.has("load-only");
   out.page = parseNumber("--page", flags.text("page", "64"), 1);
   out.pages = parseNumber("--pages", flags.text("pages", "32768"), 1);
   out.rounds = parseNumber("--rounds", flags.text("rounds", "5"), 1);
@@ -71,12 +73,22 @@ Options parse(int argc, char **argv) {
   return out;
 }
 
+/// What a launch does: query kernel and decode, decode alone, or loads alone.
+enum class Mode : uint8_t { both, decode, load };
+constexpr const char *kModeNames[] = {"both", "decode", "load"};
+
 /// One line of the result.
 struct Series {
   Workload *work;
   BenchCase bench;
-  bool prepared;
+  Mode mode;
   std::vector<double> rounds; ///< microseconds
+
+  double round() {
+    if (mode == Mode::load)
+      return work->captureLoads(bench).round();
+    return work->capture(bench, mode == Mode::decode).round();
+  }
 };
 
 /// Cases of one library after the other, all modes of a case in turn: round by round, so that a
@@ -85,12 +97,14 @@ void measure(const Options &options, Workload &work, ReadCeiling &ceiling,
              std::vector<Series> &results) {
   for (const BenchCase &bench : options.cases) {
     std::vector<Series> series;
-    for (bool prepared : {false, true})
-      if (!prepared || options.withoutPrepare)
-        series.push_back({&work, bench, prepared, {}});
+    series.push_back({&work, bench, Mode::both, {}});
+    if (options.withoutPrepare)
+      series.push_back({&work, bench, Mode::decode, {}});
+    if (options.loadOnly)
+      series.push_back({&work, bench, Mode::load, {}});
     for (int64_t round = 0; round < options.rounds; ++round) {
       for (Series &one : series)
-        one.rounds.push_back(work.capture(bench, one.prepared).round());
+        one.rounds.push_back(one.round());
       ceiling.measure(2);
     }
     results.insert(results.end(), series.begin(), series.end());
@@ -103,7 +117,7 @@ Json resultOf(const Series &series, double ceiling) {
   return {{"kernel", series.work->name},
           {"kernel_full", series.work->fullName()},
           {"case", series.bench.name()},
-          {"prepare", !series.prepared},
+          {"mode", kModeNames[int(series.mode)]},
           {"us", us},
           {"us_low", *low},
           {"us_high", *high},
@@ -129,7 +143,7 @@ int run(const Options &options) {
     for (const Series &series : results) {
       const Json row = resultOf(series, ceiling);
       std::printf("time %-16s %-10s %-8s %8.2f us  %8.2f to %8.2f  %5.0f GB/s  %5.1f %%\n",
-                  name.c_str(), series.bench.name().c_str(), series.prepared ? "decode" : "both",
+                  name.c_str(), series.bench.name().c_str(), kModeNames[int(series.mode)],
                   double(row["us"]), double(row["us_low"]), double(row["us_high"]),
                   double(row["gbs"]), 100 * double(row["share"]));
       rows.push_back(row);

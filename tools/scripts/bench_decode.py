@@ -4,9 +4,10 @@
 
 usage: tools/scripts/bench_decode.py --bench build/bin/kvq-bench --lib int2-g128=FILE.kvqlib ...
            [--prototype BINARY] [--repeat N] [--commit HASH] [-o docs/results/decode-h200.json] [-- OPTIONS]
-What stands behind `--` goes to kvq-bench. The two programs run alternately, N times each; a time is the median of its
+What stands behind `--` goes to kvq-bench, --load-only for instance. The two programs run alternately, N times each; a time is the median of its
 runs, the prototype's that of its fastest variant in a case. `us` is decode without the preparation of queries, as the
-prototype is timed; `us_with_prepare` is what a caller of the runtime waits for. `speed_ratio` = prototype_us / us.
+prototype is timed; `us_with_prepare` is what a caller of the runtime waits for; `load_only_us` reads the
+same records and computes nothing. `speed_ratio` = prototype_us / us.
 The prototype reads pages and the page table before the kernel in front of it has ended; kvq does not, because a
 caller's append may still be writing them.
 """
@@ -70,22 +71,23 @@ def merge_rows(documents, prototype, ceiling):
     for document in documents:
         for row in document["rows"]:
             key = row["kernel"], row["case"]
-            times[key, row["prepare"]].append(row["us"])
+            times[key, row["mode"]].append(row["us"])
             bytes_read[key] = row["gbs"] * row["us"]
             names[key] = row["kernel_full"]
     rows = []
     for key, full in names.items():
         kernel, case = key
-        if not times[key, False]:
+        if not times[key, "decode"]:
             raise ValueError(f"{kernel} {case}: no time without the preparation of queries; give --without-prepare")
-        us = statistics.median(times[key, False])
+        us = statistics.median(times[key, "decode"])
         beside = prototype.get((PROTOTYPE_FAMILY.get(kernel), case))
         rows.append({
             "kernel": kernel,
             "kernel_full": full,
             "case": case,
             "us": round(us, 2),
-            "us_with_prepare": round(statistics.median(times[key, True]), 2),
+            "us_with_prepare": round(statistics.median(times[key, "both"]), 2),
+            "load_only_us": round(statistics.median(times[key, "load"]), 2) if times[key, "load"] else None,
             "share": round(bytes_read[key] / us / ceiling, 4),
             "prototype_us": beside,
             "speed_ratio": round(beside / us, 3) if beside else None,
@@ -97,7 +99,7 @@ def merge_rows(documents, prototype, ceiling):
 def table(document):
     """Lines of a table for people."""
     lines = [f"{document['card']}, read ceiling {document['ceiling_gbs']:.0f} GB/s"]
-    lines.append(f"{'kernel':<16}{'case':<12}{'us':>9}{'prepared':>10}{'share':>8}{'prototype':>11}{'ratio':>7}")
+    lines.append(f"{'kernel':<16}{'case':<12}{'us':>9}{'with prep':>10}{'share':>8}{'prototype':>11}{'ratio':>7}")
     for row in document["rows"]:
         beside = f"{'-':>11}{'-':>7}"
         if row["prototype_us"]:

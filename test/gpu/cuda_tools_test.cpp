@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// gpu-check and kvq-bench as programs, over a driver without a GPU (fake_driver.c): what they
+// launch, and how they end when a kernel is wrong or faults.
+#include "runtime/format/library.h"
+#include "runtime/format/method.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+namespace kvq {
+namespace {
+
+std::string contents(const std::string &path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class CudaTools : public ::testing::Test {
+protected:
+  void SetUp() override {
+    folder = ::testing::TempDir() + "cuda_tools_" +
+             ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    ASSERT_EQ(std::system(("rm -rf '" + folder + "' && mkdir -p '" + folder + "'").c_str()), 0);
+  }
+
+  /// A library whose GPU code the fake driver takes for what its symbols say.
+  std::string makeLibrary(const std::string &name, float scale) {
+    CacheMethod method;
+    method.name = name;
+    method.q_heads = 8, method.kv_heads = 2;
+    method.attention.scale = scale;
+    for (SideMethod *side : {&method.key, &method.value})
+      side->record.dim = side->record.group = 64;
+    LibraryContents library;
+    library.method = methodText(method);
+    library.manifest = R"({"compiler": {"llvm": "22.1"}})";
+    library.objects = {"code"};
+    for (KernelRole role :
+         {KernelRole::append, KernelRole::plan, KernelRole::prepare, KernelRole::decode}) {
+      LibraryKernel kernel;
+      kernel.role = role;
+      kernel.target = "sm_90a", kernel.level = "cubin";
+      kernel.symbol = std::string("kvq_") + roleName(role);
+      kernel.threads = 256;
+      if (role != KernelRole::append)
+        kernel.info = {512, 512};
+      library.kernels.push_back(kernel);
+    }
+    const std::string path = folder + "/" + name + ".kvqlib";
+    EXPECT_EQ(writeLibrary(path, library), "");
+    return path;
+  }
+
+  /// Exit status; what the program prints goes to `output`.
+  int run(const std::string &environment, const std::string &command) {
+    const std::string text = folder + "/output";
+    const int status =
+        std::system(("LD_LIBRARY_PATH='" KVQ_FAKE_DRIVER "' KVQ_FAKE_DRIVER_LOG='" + folder +
+                     "/log' " + environment + " " KVQ_TOOLS "/" + command + " >'" + text + "' 2>&1")
+                        .c_str());
+    output = contents(text);
+    return WEXITSTATUS(status);
+  }
+
+  std::map<std::string, int> launches() const {
+    std::map<std::string, int> counts;
+    std::istringstream lines(contents(folder + "/log"));
+    for (std::string line; std::getline(lines, line);)
+      ++counts[line];
+    return counts;
+  }
+
+  std::string folder, output;
+};
+
+TEST_F(CudaTools, KernelsThatDoNothingFailAndAreNotDecoded) {
+  const std::string library = makeLibrary("idle", 0.125f);
+  EXPECT_EQ(run("", "gpu-check " + library), 1) << output;
+  EXPECT_NE(output.find("FAIL idle"), std::string::npos) << output;
+  EXPECT_NE(output.find("bytes differ"), std::string::npos) << output;
+  EXPECT_GT(launches()["kvq_append"], 0);
+  EXPECT_EQ(launches().count("kvq_decode"), 0u);
+}
+
+/// A fault costs its library and its process; the next library runs in another.
+TEST_F(CudaTools, FaultEndsOneLibrary) {
+  const std::string first = makeLibrary("first", 0.125f), second = makeLibrary("second", 0.25f);
+  const std::string report = folder + "/report.json";
+  EXPECT_EQ(run("KVQ_FAKE_DRIVER_FAULT=1",
+                "gpu-check --large --report '" + report + "' " + first + " " + second),
+            1)
+      << output;
+  for (const char *name : {"FAIL first", "FAIL second"})
+    EXPECT_NE(output.find(name), std::string::npos) << output;
+  EXPECT_NE(output.find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << output;
+  EXPECT_EQ(launches()["kvq_append"], 2) << "each process ends at its first launch";
+  const std::string text = contents(report);
+  for (const char *part : {"\"name\": \"first\"", "\"name\": \"second\"", "\"passed\": false",
+                           "\"complete\": true", "\"device\": \"fake GPU\"", "\"llvm\": \"22.1\""})
+    EXPECT_NE(text.find(part), std::string::npos) << part << text;
+}
+
+TEST_F(CudaTools, BenchLaunchesWhatItTimes) {
+  const std::string library = makeLibrary("int2", 0.125f), json = folder + "/bench.json";
+  ASSERT_EQ(run("", "kvq-bench --lib short=" + library +
+                        " --case 4x1024 --pages 160 --rounds 1 --without-prepare --load-only "
+                        "--json '" +
+                        json + "'"),
+            0)
+      << output;
+  // Two disjoint parts of the pool, so the least number of launches, 16; and one of each kernel to
+  // make the plan and the queries before either graph.
+  std::map<std::string, int> counts = launches();
+  EXPECT_EQ(counts["kvq_plan"], 2);
+  EXPECT_EQ(counts["kvq_prepare"], 2 + 16);
+  EXPECT_EQ(counts["kvq_decode"], 2 + 2 * 16);
+  EXPECT_EQ(counts["load_only"], 16);
+  EXPECT_GT(counts["read_all"], 0);
+  EXPECT_EQ(counts.count("kvq_append"), 0u);
+  const std::string text = contents(json);
+  for (const char *part :
+       {"\"card\": \"fake GPU\"", "\"kernel\": \"short\"", "\"kernel_full\": \"int2\"",
+        "\"case\": \"4x1024\"", "\"mode\": \"both\"", "\"mode\": \"decode\"", "\"mode\": \"load\"",
+        "\"us\": 31.25"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << text;
+}
+
+TEST_F(CudaTools, BenchRefusesWhatItCannotTime) {
+  const std::string library = makeLibrary("int2", 0.125f);
+  EXPECT_EQ(run("", "kvq-bench --lib a=" + library + " --case 4x1024 --pages 63"), 1);
+  EXPECT_NE(output.find("4x1024: expected a pool of 64 pages, got 63"), std::string::npos)
+      << output;
+  EXPECT_EQ(run("KVQ_FAKE_DRIVER_FAULT=1", "kvq-bench --lib a=" + library + " --case 1x64"), 1);
+  EXPECT_NE(output.find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << output;
+}
+
+} // namespace
+} // namespace kvq

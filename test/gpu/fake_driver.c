@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * A libcuda.so.1 without a GPU: memory is the host's, kernels do nothing, except that decode writes
+ * zeros to its output. What is launched is written to the file named by KVQ_FAKE_DRIVER_LOG. With
+ * KVQ_FAKE_DRIVER_FAULT set, the first launch of a process is a fault that lasts, as on a device.
+ */
+#include "kvq/kernel_abi.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int CUresult;
+typedef uint64_t Pointer;
+
+enum { kOutOfMemory = 2, kIllegalAddress = 700 };
+
+static struct {
+  char name[32];
+} functions[64];
+static int functionCount;
+static CUresult fault;
+
+CUresult cuInit(unsigned flags) { return (void)flags, 0; }
+CUresult cuDriverGetVersion(int *version) { return *version = 13000, 0; }
+CUresult cuGetErrorName(CUresult error, const char **name) {
+  *name = error == kIllegalAddress ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR";
+  return 0;
+}
+CUresult cuGetErrorString(CUresult error, const char **text) {
+  return (void)error, *text = "a fake error", 0;
+}
+
+CUresult cuDeviceGet(int *device, int index) { return *device = index, 0; }
+CUresult cuDeviceGetName(char *name, int bytes, int device) {
+  return (void)device, snprintf(name, (size_t)bytes, "fake GPU"), 0;
+}
+CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
+  (void)device;
+  *value = attribute == 16 ? 132 : attribute == 75 ? 9 : attribute == 76 ? 0 : 232448;
+  return 0;
+}
+CUresult cuDevicePrimaryCtxRetain(void **context, int device) {
+  return (void)device, *context = functions, 0;
+}
+CUresult cuDevicePrimaryCtxRelease_v2(int device) { return (void)device, 0; }
+CUresult cuCtxGetCurrent(void **context) { return *context = functions, 0; }
+CUresult cuCtxGetDevice(int *device) { return *device = 0, 0; }
+CUresult cuCtxPushCurrent_v2(void *context) { return (void)context, 0; }
+CUresult cuCtxPopCurrent_v2(void **context) { return *context = functions, 0; }
+CUresult cuCtxSetCurrent(void *context) { return (void)context, 0; }
+CUresult cuCtxSynchronize(void) { return fault; }
+
+CUresult cuModuleLoadDataEx(void **module, const void *image, unsigned options, int *keys,
+                            void **values) {
+  (void)image, (void)options, (void)keys, (void)values;
+  return *module = functions, 0;
+}
+CUresult cuModuleUnload(void *module) { return (void)module, 0; }
+CUresult cuModuleGetFunction(void **function, void *module, const char *name) {
+  (void)module;
+  snprintf(functions[functionCount].name, sizeof functions[0].name, "%s", name);
+  *function = &functions[functionCount];
+  functionCount = (functionCount + 1) % 64;
+  return 0;
+}
+CUresult cuFuncGetAttribute(int *value, int attribute, void *function) {
+  return (void)function, *value = attribute == 0 ? 1024 : 0, 0;
+}
+CUresult cuFuncSetAttribute(void *function, int attribute, int value) {
+  return (void)function, (void)attribute, (void)value, 0;
+}
+
+static void decode(const kvq_cpu_decode_args *args) {
+  for (int64_t i = 0; i < args->batch; ++i)
+    memset((char *)args->out + i * args->out_seq_stride, 0, (size_t)args->out_seq_stride);
+}
+
+CUresult cuLaunchKernelEx(const void *config, void *function, void **parameters, void **extra) {
+  (void)config, (void)extra;
+  const char *name = (const char *)function, *path = getenv("KVQ_FAKE_DRIVER_LOG");
+  FILE *log = path ? fopen(path, "a") : NULL;
+  if (log) {
+    fprintf(log, "%s\n", name);
+    fclose(log);
+  }
+  if (getenv("KVQ_FAKE_DRIVER_FAULT"))
+    fault = kIllegalAddress;
+  if (!strcmp(name, "kvq_decode"))
+    decode(&((const kvq_gpu_decode_args *)parameters[0])->common);
+  return 0;
+}
+
+CUresult cuMemAlloc_v2(Pointer *pointer, size_t bytes) {
+  void *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  *pointer = (Pointer)memory;
+  return fault ? fault : memory ? 0 : kOutOfMemory;
+}
+CUresult cuMemFree_v2(Pointer pointer) { return free((void *)pointer), 0; }
+CUresult cuMemcpyHtoD_v2(Pointer to, const void *from, size_t bytes) {
+  return memcpy((void *)to, from, bytes), fault;
+}
+CUresult cuMemcpyDtoH_v2(void *to, Pointer from, size_t bytes) {
+  return memcpy(to, (const void *)from, bytes), fault;
+}
+CUresult cuMemcpyDtoD_v2(Pointer to, Pointer from, size_t bytes) {
+  return memcpy((void *)to, (const void *)from, bytes), fault;
+}
+CUresult cuMemsetD8_v2(Pointer to, unsigned char byte, size_t bytes) {
+  return memset((void *)to, byte, bytes), fault;
+}
+
+CUresult cuStreamCreate(void **stream, unsigned flags) {
+  return (void)flags, *stream = functions, 0;
+}
+CUresult cuStreamSynchronize(void *stream) { return (void)stream, fault; }
+CUresult cuStreamBeginCapture_v2(void *stream, int mode) { return (void)stream, (void)mode, 0; }
+CUresult cuStreamEndCapture(void *stream, void **graph) {
+  return (void)stream, *graph = functions, 0;
+}
+CUresult cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) {
+  return (void)graph, (void)flags, *exec = functions, 0;
+}
+CUresult cuGraphLaunch(void *exec, void *stream) { return (void)exec, (void)stream, fault; }
+CUresult cuGraphExecDestroy(void *exec) { return (void)exec, 0; }
+CUresult cuGraphDestroy(void *graph) { return (void)graph, 0; }
+CUresult cuEventCreate(void **event, unsigned flags) { return (void)flags, *event = functions, 0; }
+CUresult cuEventDestroy_v2(void *event) { return (void)event, 0; }
+CUresult cuEventRecord(void *event, void *stream) { return (void)event, (void)stream, 0; }
+CUresult cuEventSynchronize(void *event) { return (void)event, fault; }
+CUresult cuEventElapsedTime(float *milliseconds, void *start, void *end) {
+  return (void)start, (void)end, *milliseconds = 0.5f, 0;
+}
