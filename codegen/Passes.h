@@ -3,7 +3,7 @@
 // Passes and pipelines of the code generator.
 #pragma once
 
-#include "codegen/conversion/cpu/Features.h"
+#include "codegen/conversion/Features.h"
 
 #include "mlir/Pass/Pass.h"
 
@@ -21,6 +21,9 @@ namespace mlir::kvq {
 
 /// Tile ops to the llvm dialect. Registered as the pipeline `kvq-cpu-to-llvm`.
 void buildCpuToLlvmPipeline(OpPassManager &manager, CpuFeatures features);
+
+/// The same for an NVIDIA GPU. Registered as the pipeline `kvq-gpu-to-llvm`.
+void buildGpuToLlvmPipeline(OpPassManager &manager, bool hopper);
 
 /// Registers the passes and pipelines of this file.
 void registerCodegen();

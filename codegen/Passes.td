@@ -32,4 +32,17 @@ def LowerTilesCpu : Pass<"kvq-lower-tiles-cpu", "::mlir::ModuleOp"> {
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
+def LowerTilesGpu : Pass<"kvq-lower-tiles-gpu", "::mlir::ModuleOp"> {
+  let summary = "lowers each tile op to arith, scf and llvm ops for a warp of an NVIDIA GPU";
+  let description = [{
+    One pattern per tile op. Fragments become thread-private memory that LLVM promotes to registers. `hopper` says that
+    the chip has bulk copies with transaction barriers and programmatic launch (sm_90 and later); else cp.async is used.
+  }];
+  let options = [
+    Option<"hopper", "hopper", "bool", "true", "the chip is sm_90 or later">
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
+}
+
 #endif // KVQ_CODEGEN_PASSES

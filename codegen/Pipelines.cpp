@@ -23,6 +23,11 @@ struct CpuToLlvmOptions : PassPipelineOptions<CpuToLlvmOptions> {
                     llvm::cl::init(true)};
 };
 
+struct GpuToLlvmOptions : PassPipelineOptions<GpuToLlvmOptions> {
+  Option<bool> hopper{*this, "hopper", llvm::cl::desc("the chip is sm_90 or later"),
+                      llvm::cl::init(true)};
+};
+
 } // namespace
 
 void buildCpuToLlvmPipeline(OpPassManager &manager, CpuFeatures features) {
@@ -41,12 +46,31 @@ void buildCpuToLlvmPipeline(OpPassManager &manager, CpuFeatures features) {
   manager.addPass(createReconcileUnrealizedCastsPass());
 }
 
+void buildGpuToLlvmPipeline(OpPassManager &manager, bool hopper) {
+  LowerTilesGpuOptions options;
+  options.hopper = hopper;
+  manager.addPass(createLowerTilesGpu(options));
+  manager.addPass(createCanonicalizerPass());
+  manager.addPass(createCSEPass());
+  manager.addPass(createSCFToControlFlowPass());
+  manager.addPass(createConvertVectorToLLVMPass());
+  manager.addPass(createConvertMathToLLVMPass());
+  manager.addPass(createArithToLLVMConversionPass());
+  manager.addPass(createConvertControlFlowToLLVMPass());
+  manager.addPass(createReconcileUnrealizedCastsPass());
+}
+
 void registerCodegen() {
   registerKvqCodegenPasses();
   PassPipelineRegistration<CpuToLlvmOptions>(
       "kvq-cpu-to-llvm", "tile ops to the llvm dialect, for the CPU",
       [](OpPassManager &manager, const CpuToLlvmOptions &options) {
         buildCpuToLlvmPipeline(manager, {options.fma, options.f16c});
+      });
+  PassPipelineRegistration<GpuToLlvmOptions>(
+      "kvq-gpu-to-llvm", "tile ops to the llvm dialect, for an NVIDIA GPU",
+      [](OpPassManager &manager, const GpuToLlvmOptions &options) {
+        buildGpuToLlvmPipeline(manager, options.hopper);
       });
 }
 

@@ -237,27 +237,31 @@ def KVQ_TileLoadQueryOp : KVQ_TileOp<"tile.load_query"> {
   let summary = "the queries of one KV head, from the query workspace";
   let description = [{
     ```mlir
-    %q = kvq.tile.load_query %workspace : (!llvm.ptr) -> !kvq.fragment<query>
+    %q = kvq.tile.load_query %workspace {record = #record, queries = 4 : i64} : (!llvm.ptr) -> !kvq.fragment<query>
     ```
   }];
-  let arguments = (ins KVQ_Address:$workspace);
+  let arguments = (ins KVQ_Address:$workspace, KVQ_TileRecordAttr:$record, I64Attr:$queries);
   let results = (outs KVQ_Fragment<"query">:$query);
 }
 
-//===-- Decode: one tile ----------------------------------------------------------------------------------------===//
+//===-- Decode: the tiles of one step ---------------------------------------------------------------------------===//
+//
+// `tiles` tiles that follow one another are handled at once: one on the CPU, a unit of a stage on a GPU. Without
+// `valid` every token is.
 
 def KVQ_TileLoadParamsOp : KVQ_TileOp<"tile.load_params"> {
   let summary = "(scale, offset) per token and channel group of a tile: value = scale * code + offset";
   let description = [{
     Both are selected to 0 for tokens at and past `valid`, before any arithmetic: stale bytes may be NaN. offset is the
-    zero of the min form, -zero * scale of the zero form, -mid * scale of the sym form.
+    zero of the min form, -zero * scale of the zero form, -mid * scale of the sym form. `tiles` in a row are read.
 
     ```mlir
     %p = kvq.tile.load_params %tile, %valid {record = #record, side = #kvq.side<key>}
       : (!llvm.ptr, i64) -> !kvq.fragment<params>
     ```
   }];
-  let arguments = (ins KVQ_Address:$tile, I64:$valid, KVQ_TileRecordAttr:$record, KVQ_TileSideKindAttr:$side);
+  let arguments = (ins KVQ_Address:$tile, Optional<I64>:$valid, KVQ_TileRecordAttr:$record,
+                       KVQ_TileSideKindAttr:$side, DefaultValuedAttr<I64Attr, "1">:$tiles);
   let results = (outs KVQ_Fragment<"params">:$params);
 }
 
@@ -271,7 +275,8 @@ def KVQ_TileDotOp : KVQ_TileOp<"tile.dot"> {
       : (!llvm.ptr, !kvq.fragment<query>) -> !kvq.fragment<dots>
     ```
   }];
-  let arguments = (ins KVQ_Address:$tile, KVQ_Fragment<"query">:$query, KVQ_TileRecordAttr:$record, I64Attr:$queries);
+  let arguments = (ins KVQ_Address:$tile, KVQ_Fragment<"query">:$query, KVQ_TileRecordAttr:$record, I64Attr:$queries,
+                       DefaultValuedAttr<I64Attr, "1">:$tiles);
   let results = (outs KVQ_Fragment<"dots">:$dots);
 }
 
@@ -284,18 +289,21 @@ def KVQ_TileScoreOp : KVQ_TileOp<"tile.score"> {
     ```
   }];
   let arguments = (ins KVQ_Fragment<"dots">:$dots, KVQ_Fragment<"params">:$params, KVQ_Fragment<"query">:$query,
-                       I64:$valid, KVQ_TileRecordAttr:$record, I64Attr:$queries);
+                       Optional<I64>:$valid, KVQ_TileRecordAttr:$record, I64Attr:$queries,
+                       DefaultValuedAttr<I64Attr, "1">:$tiles);
   let results = (outs KVQ_Fragment<"scores">:$scores);
 }
 
 def KVQ_TileInitSoftmaxOp : KVQ_TileOp<"tile.init_softmax"> {
   let summary = "running maximum -inf and sum 0 per query";
   let description = [{
+    `record` is asked for by targets that keep sums per value group with the softmax (tile.weigh_integer).
+
     ```mlir
     %s = kvq.tile.init_softmax {queries = 4 : i64} : () -> !kvq.fragment<softmax>
     ```
   }];
-  let arguments = (ins I64Attr:$queries);
+  let arguments = (ins I64Attr:$queries, OptionalAttr<KVQ_TileRecordAttr>:$record);
   let results = (outs KVQ_Fragment<"softmax">:$state);
 }
 
@@ -318,11 +326,13 @@ def KVQ_TileSoftmaxOp : KVQ_TileOp<"tile.softmax"> {
 def KVQ_TileInitOutputOp : KVQ_TileOp<"tile.init_output"> {
   let summary = "output accumulators of all queries, zero";
   let description = [{
+    A target with integer accumulators keeps their fp32 sums in `partial`, where tile.flush leaves the result.
+
     ```mlir
     %o = kvq.tile.init_output {record = #record, queries = 4 : i64} : () -> !kvq.fragment<output>
     ```
   }];
-  let arguments = (ins KVQ_TileRecordAttr:$record, I64Attr:$queries);
+  let arguments = (ins Optional<KVQ_Address>:$partial, KVQ_TileRecordAttr:$record, I64Attr:$queries);
   let results = (outs KVQ_Fragment<"output">:$output);
 }
 
@@ -376,8 +386,29 @@ def KVQ_TileAccumulateOp : KVQ_TileOp<"tile.accumulate"> {
     ```
   }];
   let arguments = (ins KVQ_Fragment<"output">:$output, KVQ_Address:$tile, KVQ_Fragment<"weights">:$weights,
-                       KVQ_TileRecordAttr:$record, I64Attr:$queries);
+                       KVQ_TileRecordAttr:$record, I64Attr:$queries, DefaultValuedAttr<I64Attr, "1">:$tiles);
   let results = (outs KVQ_Fragment<"output">:$next);
+}
+
+def KVQ_TileWeighIntegerOp : KVQ_TileOp<"tile.weigh_integer"> {
+  let summary = "one step of the online softmax whose weights, p * scale, are 16-bit integers";
+  let description = [{
+    A weight is round(exp(score - m) * scale) for a reference m per query. The reference stays while every weight of the
+    step fits 16 bits; else it rises, and the sums so far (of the softmax, and the accumulators, which move to fp32) are
+    brought to it. The sum of p * offset is kept with the softmax: exact p for the middle of the code range, the rounded
+    weight for the deviation from it, so that the rounding stays centred (record.md section 7.5). Also moves the
+    accumulators before they can overflow (section 8).
+
+    ```mlir
+    %t, %p, %w = kvq.tile.weigh_integer %s, %o, %scores, %params {record = #record, queries = 4 : i64, tiles = 4 : i64}
+      : (!kvq.fragment<softmax>, !kvq.fragment<output>, !kvq.fragment<scores>, !kvq.fragment<params>)
+      -> (!kvq.fragment<softmax>, !kvq.fragment<output>, !kvq.fragment<weights>)
+    ```
+  }];
+  let arguments = (ins KVQ_Fragment<"softmax">:$state, KVQ_Fragment<"output">:$output, KVQ_Fragment<"scores">:$scores,
+                       KVQ_Fragment<"params">:$params, KVQ_TileRecordAttr:$record, I64Attr:$queries,
+                       DefaultValuedAttr<I64Attr, "1">:$tiles);
+  let results = (outs KVQ_Fragment<"softmax">:$next, KVQ_Fragment<"output">:$sums, KVQ_Fragment<"weights">:$weights);
 }
 
 def KVQ_TileFlushOp : KVQ_TileOp<"tile.flush"> {
@@ -395,6 +426,58 @@ def KVQ_TileFlushOp : KVQ_TileOp<"tile.flush"> {
 }
 
 //===-- Merge ---------------------------------------------------------------------------------------------------===//
+
+def KVQ_TileMergeWarpsOp : KVQ_TileOp<"tile.merge_warps"> {
+  let summary = "query `index` of the partial results that `count` warps flushed: row, maximum, sum";
+  let description = [{
+    The row is not divided by the sum. Partials follow one another in shared memory, as tile.flush wrote them.
+
+    ```mlir
+    %row, %max, %sum = kvq.tile.merge_warps %partials, %count, %index {record = #record, queries = 4 : i64}
+      : (!llvm.ptr, i64, i64) -> (!kvq.tile_row<128>, f32, f32)
+    ```
+  }];
+  let arguments = (ins KVQ_Address:$partials, I64:$count, I64:$index, KVQ_TileRecordAttr:$record, I64Attr:$queries);
+  let results = (outs KVQ_TileRowType:$row, F32:$max, F32:$sum);
+}
+
+def KVQ_TileStorePartialOp : KVQ_TileOp<"tile.store_partial"> {
+  let summary = "writes row, maximum and sum of query `index` to a partial result in the workspace";
+  let description = [{
+    `partial` holds queries x dim outputs, then the maxima, then the sums, in f32.
+
+    ```mlir
+    kvq.tile.store_partial %row, %max, %sum, %partial, %index {queries = 4 : i64}
+      : (!kvq.tile_row<128>, f32, f32, !llvm.ptr, i64) -> ()
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, F32:$max, F32:$sum, KVQ_Address:$partial, I64:$index, I64Attr:$queries);
+}
+
+def KVQ_TileMergePartialsOp : KVQ_TileOp<"tile.merge_partials", [AllTypesMatch<["row", "result"]>]> {
+  let summary = "query `index` of `count` partial results in the workspace, in ascending order; replaces the row";
+  let description = [{
+    ```mlir
+    %r, %max, %sum = kvq.tile.merge_partials %row, %partials, %count, %index {stride = 2080 : i64, queries = 4 : i64}
+      : (!kvq.tile_row<128>, !llvm.ptr, i64, i64) -> (!kvq.tile_row<128>, f32, f32)
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, KVQ_Address:$partials, I64:$count, I64:$index, I64Attr:$stride,
+                       I64Attr:$queries);
+  let results = (outs KVQ_TileRowType:$result, F32:$max, F32:$sum);
+}
+
+def KVQ_TileNormalizeOp : KVQ_TileOp<"tile.normalize", [AllTypesMatch<["row", "result"]>]> {
+  let summary = "row / sum, the natural log-sum-exp, and the sum of p over the denominator";
+  let description = [{
+    ```mlir
+    %r, %lse, %mass = kvq.tile.normalize %row, %max, %sum
+      : (!kvq.tile_row<128>, f32, f32) -> (!kvq.tile_row<128>, f32, f32)
+    ```
+  }];
+  let arguments = (ins KVQ_TileRowType:$row, F32:$max, F32:$sum);
+  let results = (outs KVQ_TileRowType:$result, F32:$lse, F32:$mass);
+}
 
 def KVQ_TileCombineOp : KVQ_TileOp<"tile.combine"> {
   let summary = "the output row of query `index` from the partial results of `splits` splits, in ascending order";

@@ -42,30 +42,36 @@ Value KernelBuilder::keyShift(Value &query) {
   return shift;
 }
 
-void KernelBuilder::prepare() {
+void KernelBuilder::prepareQuery(Value seq, Value head, Value q, Value workspace) {
   OpBuilder &builder = emit.builder;
-  Value heads = argument(ARG(kv_heads));
-  Value seq = emit.div(item, heads), head = emit.rem(item, heads);
+  Value scale = emit.loadField(args, ARG(scale), emit.f32());
+  Value seqBase = emit.offset(pointerArgument(ARG(q)), emit.mul(seq, argument(ARG(q_seq_stride))));
+  Value qHead = emit.add(emit.mul(head, queries), q);
+  Value address = emit.offset(seqBase, emit.mul(qHead, argument(ARG(q_head_stride))));
+  Value moved = loadRow(address, method.attention.rows, method.key.record.dim);
+  Value shift = keyShift(moved);
+  // A query that arrives rotated was walked backward for the shift alone: read it again.
+  Value row = method.attention.rotate_query
+                  ? moved
+                  : loadRow(address, method.attention.rows, method.key.record.dim);
+  row = TileScaleRowOp::create(builder, emit.loc, row.getType(), row, scale);
+  TileStoreQueryOp::create(builder, emit.loc, row, emit.fmul(shift, scale), workspace, q, record,
+                           queries);
+}
+
+void KernelBuilder::loadConstantPlace(Value head) {
   constants = pointerArgument(ARG(constants));
   layer = argument(ARG(layer));
   constantHead = emit.add(argument(ARG(first_head)), head);
-  Value scale = emit.loadField(args, ARG(scale), emit.f32());
+}
+
+void KernelBuilder::prepare() {
+  Value heads = argument(ARG(kv_heads));
+  Value seq = emit.div(item, heads), head = emit.rem(item, heads);
+  loadConstantPlace(head);
   Value workspace = emit.offset(pointerArgument(ARG(query)),
                                 emit.mul(item, 4 * workspaceOf(method).queryFloats()));
-  Value seqBase = emit.offset(pointerArgument(ARG(q)), emit.mul(seq, argument(ARG(q_seq_stride))));
-  emit.loop(queries, [&](Value q) {
-    Value qHead = emit.add(emit.mul(head, queries), q);
-    Value address = emit.offset(seqBase, emit.mul(qHead, argument(ARG(q_head_stride))));
-    Value moved = loadRow(address, method.attention.rows, method.key.record.dim);
-    Value shift = keyShift(moved);
-    // A query that arrives rotated was walked backward for the shift alone: read it again.
-    Value row = method.attention.rotate_query
-                    ? moved
-                    : loadRow(address, method.attention.rows, method.key.record.dim);
-    row = TileScaleRowOp::create(builder, emit.loc, row.getType(), row, scale);
-    TileStoreQueryOp::create(builder, emit.loc, row, emit.fmul(shift, scale), workspace, q, record,
-                             queries);
-  });
+  emit.loop(queries, [&](Value q) { prepareQuery(seq, head, q, workspace); });
 }
 
 Value KernelBuilder::tileAddress(Value seq, Value head, Value token) {
@@ -96,10 +102,12 @@ void KernelBuilder::decode() {
     Workspace space = workspaceOf(method);
     Value workspace =
         emit.offset(pointerArgument(ARG(query)), emit.mul(seqHead, 4 * space.queryFloats()));
-    Value query = TileLoadQueryOp::create(builder, loc, fragment(FragmentKind::query), workspace);
-    Value state = TileInitSoftmaxOp::create(builder, loc, fragment(FragmentKind::softmax), queries);
+    Value query = TileLoadQueryOp::create(builder, loc, fragment(FragmentKind::query), workspace, record, queries);
+    Value state = TileInitSoftmaxOp::create(builder, loc, fragment(FragmentKind::softmax), queries,
+                                            /*record=*/TileRecordAttr());
     Value output =
-        TileInitOutputOp::create(builder, loc, fragment(FragmentKind::output), record, queries);
+        TileInitOutputOp::create(builder, loc, fragment(FragmentKind::output),
+                                 /*partial=*/Value(), record, queries);
     auto loop = scf::ForOp::create(builder, loc, begin, end, emit.index(kTileTokens),
                                    ValueRange{state, output});
     {

@@ -10,6 +10,8 @@
 #include "codegen/Passes.h"
 #include "codegen/conversion/BuildKernels.h"
 #include "codegen/conversion/FindCache.h"
+#include "codegen/conversion/gpu/BuildGpuKernels.h"
+#include "codegen/conversion/gpu/Chip.h"
 #include "passes/analysis/ReadMethod.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -46,7 +48,7 @@ FailureOr<CacheAttention> findCache(ModuleOp module) {
   return found;
 }
 
-/// What of an attention the CPU target has no kernel for, as the op writes it; or an empty string.
+/// What of an attention no target has a kernel for, as the op writes it; or an empty string.
 static std::string unsupportedModifier(FusedAttentionOp attention) {
   if (attention.getQLen() != 1)
     return "q_len(" + std::to_string(attention.getQLen()) + ")";
@@ -57,7 +59,7 @@ static std::string unsupportedModifier(FusedAttentionOp attention) {
   return attention.getSinks() ? "sinks" : "";
 }
 
-/// The skeletons of the CPU kernels have a place for factors that vary by token and channel group,
+/// The skeletons have a place for factors that vary by token and channel group,
 /// and for constants (the middle of the symmetric form starts the sum); not for what is made anew
 /// per tile or applied to every element.
 static bool servesFold(FoldAttr fold) {
@@ -74,29 +76,31 @@ static bool servesFold(FoldAttr fold) {
   }
 }
 
-static LogicalResult checkFolding(FusedAttentionOp attention) {
+static LogicalResult checkFolding(FusedAttentionOp attention, StringRef target) {
   ArrayAttr folding = attention.getFoldingAttr();
   if (!folding)
-    return attention.emitOpError("target cpu expects a folding; run kvq-fuse-attention first");
+    return attention.emitOpError("target ")
+           << target << " expects a folding; run kvq-fuse-attention first";
   for (FoldAttr fold : folding.getAsRange<FoldAttr>())
     if (!servesFold(fold))
-      return attention.emitOpError("target cpu has no place for factor ")
-             << fold.getFactor() << " at " << stringifyFoldPlace(fold.getAt());
+      return attention.emitOpError("target ")
+             << target << " has no place for factor " << fold.getFactor() << " at " << stringifyFoldPlace(fold.getAt());
   return success();
 }
 
-FailureOr<::kvq::CacheMethod> readCpuMethod(const CacheAttention &found) {
+FailureOr<::kvq::CacheMethod> readTargetMethod(const CacheAttention &found, StringRef target) {
   FusedAttentionOp attention = found.attention;
   if (std::string modifier = unsupportedModifier(attention); !modifier.empty())
-    return attention.emitOpError("target cpu expects plain attention of one query token, got ")
-           << modifier;
-  if (failed(checkFolding(attention)))
+    return attention.emitOpError("target ")
+           << target << " expects plain attention of one query token, got " << modifier;
+  if (failed(checkFolding(attention, target)))
     return failure();
   FailureOr<::kvq::CacheMethod> method = readMethod(found.cache, attention);
   if (failed(method))
     return failure();
   CacheOp cache = found.cache;
-  if (std::string reason = unsupportedOnCpu(*method); !reason.empty())
+  std::string reason = target == "cpu" ? unsupportedOnCpu(*method) : unsupportedOnGpu(*method, target);
+  if (!reason.empty())
     return cache.emitOpError(reason);
   return method;
 }
@@ -108,15 +112,20 @@ public:
   using BuildKernelsBase::BuildKernelsBase;
 
   void runOnOperation() final {
-    if (target != "cpu") {
-      getOperation().emitError("expected target cpu, got ") << target;
+    std::optional<Chip> chip = findChip(target);
+    if (target != "cpu" && !chip) {
+      getOperation().emitError("expected target cpu, ") << chipNames() << ", got " << target;
       return signalPassFailure();
     }
     FailureOr<CacheAttention> found = findCache(getOperation());
     if (failed(found))
       return signalPassFailure();
-    FailureOr<::kvq::CacheMethod> method = readCpuMethod(*found);
-    if (failed(method) || failed(buildKernels(getOperation(), found->cache.getLoc(), *method)))
+    FailureOr<::kvq::CacheMethod> method = readTargetMethod(*found, target);
+    if (failed(method))
+      return signalPassFailure();
+    Location loc = found->cache.getLoc();
+    if (failed(chip ? buildGpuKernels(getOperation(), loc, *method, *chip)
+                    : buildKernels(getOperation(), loc, *method)))
       return signalPassFailure();
     eraseSource(found->attention);
   }

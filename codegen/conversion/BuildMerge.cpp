@@ -54,14 +54,36 @@ Value KernelBuilder::splitCount(Value seq) {
   return emit.div(emit.add(length, emit.sub(perSplit, emit.index(1))), perSplit);
 }
 
-void KernelBuilder::merge() {
+/// Writes the finished row of a query and, if the caller asked for it, its log-sum-exp.
+void KernelBuilder::storeOutput(Value seq, Value head, Value q, Value workspace, Value row,
+                                Value lse) {
   OpBuilder &builder = emit.builder;
   Location loc = emit.loc;
+  Value seqBase =
+      emit.offset(pointerArgument(ARG(out)), emit.mul(seq, argument(ARG(out_seq_stride))));
+  Value qHead = emit.add(emit.mul(head, queries), q);
+  Value address = emit.offset(seqBase, emit.mul(qHead, argument(ARG(out_head_stride))));
+  TileStoreRowOp::create(builder, loc, row, address, element(method.attention.rows));
+  Value lseBase = pointerArgument(ARG(lse));
+  Value null = LLVM::ZeroOp::create(builder, loc, emit.pointer());
+  Value wanted = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, lseBase, null);
+  emit.when(wanted, [&] {
+    Value at = emit.add(emit.mul(seq, argument(ARG(lse_seq_stride))),
+                        emit.mul(qHead, argument(ARG(lse_head_stride))));
+    if (workspace) {
+      Value shift =
+          TileQueryShiftOp::create(builder, loc, emit.f32(), workspace, q, record, queries);
+      lse = emit.fadd(lse, shift);
+    }
+    emit.store(lse, emit.offset(lseBase, at));
+  });
+}
+
+void KernelBuilder::merge() {
+  OpBuilder &builder = emit.builder;
   Value heads = argument(ARG(kv_heads));
   Value seq = emit.div(item, heads), head = emit.rem(item, heads);
-  constants = pointerArgument(ARG(constants));
-  layer = argument(ARG(layer));
-  constantHead = emit.add(argument(ARG(first_head)), head);
+  loadConstantPlace(head);
   Workspace space = workspaceOf(method);
   int64_t stride = 4 * space.partialFloats();
   Value splits = splitCount(seq);
@@ -69,25 +91,12 @@ void KernelBuilder::merge() {
                                emit.mul(emit.mul(item, argument(ARG(max_splits))), stride));
   Value workspace =
       emit.offset(pointerArgument(ARG(query)), emit.mul(item, 4 * space.queryFloats()));
-  Value seqBase =
-      emit.offset(pointerArgument(ARG(out)), emit.mul(seq, argument(ARG(out_seq_stride))));
-  Value lseBase = pointerArgument(ARG(lse));
   emit.loop(queries, [&](Value q) {
-    auto combined = TileCombineOp::create(builder, loc, row(method.value.record.dim), emit.f32(),
-                                          emit.f32(), partials, splits, q, stride, queries);
+    auto combined =
+        TileCombineOp::create(builder, emit.loc, row(method.value.record.dim), emit.f32(),
+                              emit.f32(), partials, splits, q, stride, queries);
     Value out = finishOutput(combined.getRow(), combined.getMass());
-    Value qHead = emit.add(emit.mul(head, queries), q);
-    Value address = emit.offset(seqBase, emit.mul(qHead, argument(ARG(out_head_stride))));
-    TileStoreRowOp::create(builder, loc, out, address, element(method.attention.rows));
-    Value null = LLVM::ZeroOp::create(builder, loc, emit.pointer());
-    Value wanted = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, lseBase, null);
-    emit.when(wanted, [&] {
-      Value shift =
-          TileQueryShiftOp::create(builder, loc, emit.f32(), workspace, q, record, queries);
-      Value at = emit.add(emit.mul(seq, argument(ARG(lse_seq_stride))),
-                          emit.mul(qHead, argument(ARG(lse_head_stride))));
-      emit.store(emit.fadd(combined.getLse(), shift), emit.offset(lseBase, at));
-    });
+    storeOutput(seq, head, q, workspace, out, combined.getLse());
   });
 }
 

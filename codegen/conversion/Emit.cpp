@@ -2,11 +2,11 @@
 #include "codegen/conversion/Emit.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 namespace mlir::kvq {
 
@@ -162,11 +162,11 @@ Value Emit::loadField(Value args, int64_t fieldOffset, Type type) {
 }
 
 Value Emit::scratch(int64_t bytes) {
-  auto function = builder.getInsertionBlock()->getParentOp();
-  while (!isa<func::FuncOp>(function))
-    function = function->getParentOp();
+  auto function = dyn_cast<FunctionOpInterface>(builder.getInsertionBlock()->getParentOp());
+  if (!function)
+    function = builder.getInsertionBlock()->getParentOp()->getParentOfType<FunctionOpInterface>();
   OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPointToStart(&cast<func::FuncOp>(function).front());
+  builder.setInsertionPointToStart(&function.getFunctionBody().front());
   return LLVM::AllocaOp::create(builder, loc, pointer(), i8(), index(bytes), 64);
 }
 

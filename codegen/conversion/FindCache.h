@@ -17,8 +17,8 @@ struct CacheAttention {
 /// The one fused attention of `module` and its cache; a diagnostic when there is none or a second.
 FailureOr<CacheAttention> findCache(ModuleOp module);
 
-/// The method of `found`, if the CPU target can generate it; else one diagnostic that names the op
-/// and the target.
-FailureOr<::kvq::CacheMethod> readCpuMethod(const CacheAttention &found);
+/// The method of `found`, if `target` (cpu, or the name of a chip) can generate it; else one
+/// diagnostic that names the op and the target.
+FailureOr<::kvq::CacheMethod> readTargetMethod(const CacheAttention &found, StringRef target);
 
 } // namespace mlir::kvq

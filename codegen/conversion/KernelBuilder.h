@@ -25,7 +25,7 @@ public:
   void decode();
   void merge();
 
-private:
+protected:
   Type element(::kvq::ElementType type);
   Type fragment(FragmentKind kind) { return FragmentType::get(emit.builder.getContext(), kind); }
   Type row(int64_t dim) { return TileRowType::get(emit.builder.getContext(), dim); }
@@ -46,9 +46,13 @@ private:
   void appendSide(bool key, Value address, Value tile, Value token);
   Value clip(Value row, const ::kvq::SideMethod &side, const ::kvq::Step &step);
   Value keyShift(Value &query);
-  Value decodeTiles(Value seq, Value head, Value begin, Value end);
+  /// Sets what `constant` is asked for by rotations and means: those of this layer and KV head.
+  void loadConstantPlace(Value head);
+  void prepareQuery(Value seq, Value head, Value q, Value workspace);
   Value tileAddress(Value seq, Value head, Value token);
   Value finishOutput(Value row, Value mass);
+  /// Without `workspace` the log-sum-exp is written as it is.
+  void storeOutput(Value seq, Value head, Value q, Value workspace, Value row, Value lse);
   Value splitCount(Value seq);
 
   Emit &emit;

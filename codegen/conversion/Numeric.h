@@ -6,7 +6,7 @@
 #pragma once
 
 #include "codegen/conversion/Emit.h"
-#include "codegen/conversion/cpu/Features.h"
+#include "codegen/conversion/Features.h"
 
 namespace mlir::kvq {
 

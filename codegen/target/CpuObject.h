@@ -3,7 +3,7 @@
 // The CPU target: a module of the llvm dialect becomes an x86-64 object.
 #pragma once
 
-#include "codegen/conversion/cpu/Features.h"
+#include "codegen/conversion/Features.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

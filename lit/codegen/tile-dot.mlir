@@ -15,7 +15,7 @@
 // CHECK:           arith.shrui %{{.*}} : vector<32xi8>
 // CHECK:         vector.shuffle %{{.*}} [0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15]
 func.func @dot(%tile: !llvm.ptr, %w: !llvm.ptr) {
-  %q = kvq.tile.load_query %w : (!llvm.ptr) -> !kvq.fragment<query>
+  %q = kvq.tile.load_query %w {record = #record, queries = 2 : i64} : (!llvm.ptr) -> !kvq.fragment<query>
   %d = kvq.tile.dot %tile, %q {record = #record, queries = 2 : i64}
     : (!llvm.ptr, !kvq.fragment<query>) -> !kvq.fragment<dots>
   return

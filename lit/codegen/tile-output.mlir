@@ -28,7 +28,7 @@
 // CHECK:         vector.shuffle %{{.*}} [0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15]
 // CHECK:         llvm.store %{{.*}} : f32
 func.func @output(%tile: !llvm.ptr, %w: !llvm.ptr, %n: i64) {
-  %q = kvq.tile.load_query %w : (!llvm.ptr) -> !kvq.fragment<query>
+  %q = kvq.tile.load_query %w {record = #record, queries = 2 : i64} : (!llvm.ptr) -> !kvq.fragment<query>
   %p = kvq.tile.load_params %tile, %n {record = #record, side = #kvq.side<key>}
     : (!llvm.ptr, i64) -> !kvq.fragment<params>
   %d = kvq.tile.dot %tile, %q {record = #record, queries = 2 : i64}

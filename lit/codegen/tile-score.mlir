@@ -10,7 +10,7 @@
 // CHECK:         %[[SCORE:.*]] = math.fma
 // CHECK:         arith.select %{{.*}}, %{{.*}}, %[[MASKED]]
 func.func @score(%tile: !llvm.ptr, %w: !llvm.ptr, %valid: i64) {
-  %q = kvq.tile.load_query %w : (!llvm.ptr) -> !kvq.fragment<query>
+  %q = kvq.tile.load_query %w {record = #record, queries = 2 : i64} : (!llvm.ptr) -> !kvq.fragment<query>
   %p = kvq.tile.load_params %tile, %valid {record = #record, side = #kvq.side<key>}
     : (!llvm.ptr, i64) -> !kvq.fragment<params>
   %d = kvq.tile.dot %tile, %q {record = #record, queries = 2 : i64}

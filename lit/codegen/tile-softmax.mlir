@@ -16,7 +16,7 @@
 func.func @softmax(%tile: !llvm.ptr, %w: !llvm.ptr, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
-  %q = kvq.tile.load_query %w : (!llvm.ptr) -> !kvq.fragment<query>
+  %q = kvq.tile.load_query %w {record = #record, queries = 2 : i64} : (!llvm.ptr) -> !kvq.fragment<query>
   %p = kvq.tile.load_params %tile, %n {record = #record, side = #kvq.side<key>}
     : (!llvm.ptr, i64) -> !kvq.fragment<params>
   %d = kvq.tile.dot %tile, %q {record = #record, queries = 2 : i64}

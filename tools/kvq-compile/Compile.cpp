@@ -2,6 +2,7 @@
 #include "tools/kvq-compile/Compile.h"
 
 #include "codegen/artifact/CompileCpu.h"
+#include "codegen/artifact/CompileGpu.h"
 #include "codegen/artifact/LibraryBuilder.h"
 #include "codegen/conversion/BuildKernels.h"
 #include "codegen/conversion/FindCache.h"
@@ -38,7 +39,11 @@ private:
   LogicalResult parse();
   LogicalResult optimize();
   LogicalResult generate();
-  LogicalResult writeLibrary(CpuArtifact artifact);
+  LogicalResult emitCpu(const CacheAttention &found, CpuArtifact &artifact);
+  LogicalResult emitGpu(const CacheAttention &found, const Chip &chip,
+                        std::vector<GpuModule> &modules);
+  LogicalResult writeLibrary(CpuArtifact artifact, std::vector<GpuModule> modules);
+  void observe(StringRef target, StringRef name, function_ref<void(llvm::raw_ostream &)> print);
   LogicalResult write(StringRef bytes);
   void stage(StringRef name, StringRef extension, function_ref<void(llvm::raw_ostream &)> print);
   LogicalResult fail(const llvm::Twine &message) {
@@ -53,6 +58,7 @@ private:
   OwningOpRef<ModuleOp> module;
   int stages = 0;
   bool dumped = true;
+  std::string llvmText;
 };
 
 void Compiler::stage(StringRef name, StringRef extension,
@@ -103,20 +109,79 @@ LogicalResult Compiler::write(StringRef bytes) {
   return error.empty() ? success() : fail(error);
 }
 
-LogicalResult Compiler::writeLibrary(CpuArtifact artifact) {
+LogicalResult Compiler::writeLibrary(CpuArtifact artifact, std::vector<GpuModule> modules) {
   const ::kvq::RecordLayout layout = ::kvq::buildRecord(artifact.method.record());
-  const size_t code = artifact.sharedObject.size(), constants = artifact.constants.size();
+  size_t code = artifact.sharedObject.size(), constants = artifact.constants.size();
+  std::string targets =
+      options.cpu ? "cpu (" + cpuLevelName(options.level).str() + ")" : std::string();
+  for (const GpuModule &module : modules) {
+    targets += (targets.empty() ? "" : ", ") + module.target + " (" + module.level + ")";
+    code += module.code.size();
+  }
   std::string bytes;
-  if (std::string error = ::kvq::libraryBytes(buildLibrary(std::move(artifact)), bytes);
+  if (std::string error =
+          ::kvq::libraryBytes(buildLibrary(std::move(artifact), std::move(modules)), bytes);
       !error.empty())
     return fail(error);
   if (failed(write(bytes)))
     return failure();
-  llvm::errs() << "kvq-compile: wrote " << options.output << ": 4 kernels for cpu ("
-               << cpuLevelName(options.level) << "), " << bytes.size() << " bytes (code " << code
-               << ", constants " << constants << "), page " << layout.spec.page << ": "
-               << layout.stride << " bytes, "
+  llvm::errs() << "kvq-compile: wrote " << options.output << ": 4 kernels for " << targets << ", "
+               << bytes.size() << " bytes (code " << code << ", constants " << constants
+               << "), page " << layout.spec.page << ": " << layout.stride << " bytes, "
                << llvm::formatv("{0:F3}", ::kvq::bitsPerElement(layout)) << " bits per element\n";
+  return success();
+}
+
+/// The text of a stage goes to the folder of stages, and the LLVM IR to the output if it is asked
+/// for.
+void Compiler::observe(StringRef target, StringRef name,
+                       function_ref<void(llvm::raw_ostream &)> print) {
+  StringRef extension = name == "llvm" ? ".ll" : name == "ptx" ? ".ptx" : ".mlir";
+  stage(target == "cpu" ? name.str() : (name + "-" + target).str(), extension, print);
+  if (name == "llvm" && options.emit == EmitKind::llvm) {
+    llvm::raw_string_ostream stream(llvmText);
+    print(stream);
+  }
+}
+
+LogicalResult Compiler::emitCpu(const CacheAttention &found, CpuArtifact &artifact) {
+  FailureOr<::kvq::CacheMethod> method = readTargetMethod(found, "cpu");
+  if (failed(method))
+    return failure();
+  auto watch = [&](StringRef name, function_ref<void(llvm::raw_ostream &)> print) {
+    observe("cpu", name, print);
+  };
+  CacheOp cache = found.cache;
+  Location loc = cache.getLoc();
+  FailureOr<std::string> code =
+      options.emit == EmitKind::library ? compileCpuShared(loc, *method, options.level, watch)
+                                        : compileCpuObject(loc, *method, options.level, watch);
+  if (failed(code))
+    return failure();
+  artifact.sharedObject = std::move(*code);
+  return success();
+}
+
+LogicalResult Compiler::emitGpu(const CacheAttention &found, const Chip &chip,
+                                std::vector<GpuModule> &modules) {
+  FailureOr<::kvq::CacheMethod> method = readTargetMethod(found, chip.name);
+  if (failed(method))
+    return failure();
+  auto watch = [&](StringRef name, function_ref<void(llvm::raw_ostream &)> print) {
+    observe(chip.name, name, print);
+  };
+  CacheOp cache = found.cache;
+  bool machineCode = options.emit == EmitKind::cubin || options.emit == EmitKind::library;
+  FailureOr<GpuCode> code = compileGpu(cache.getLoc(), *method, chip, machineCode, watch);
+  if (failed(code))
+    return failure();
+  if (options.emit == EmitKind::cubin && code->cubin.empty())
+    return fail("--emit=cubin: expected ptxas in PATH, CUDA_HOME or the toolkit's folder, found "
+                "none");
+  if (!code->log.empty())
+    stage(std::string("ptxas-") + chip.name, ".txt",
+          [&](llvm::raw_ostream &stream) { stream << code->log; });
+  modules.push_back(gpuModule(*method, chip, std::move(*code)));
   return success();
 }
 
@@ -124,35 +189,32 @@ LogicalResult Compiler::generate() {
   FailureOr<CacheAttention> found = findCache(*module);
   if (failed(found))
     return failure();
-  FailureOr<::kvq::CacheMethod> method = readCpuMethod(*found);
+  FailureOr<::kvq::CacheMethod> method =
+      readTargetMethod(*found, options.cpu ? "cpu" : options.chips.front().name);
   if (failed(method))
     return failure();
-  std::string llvmText;
-  auto observe = [&](StringRef name, function_ref<void(llvm::raw_ostream &)> print) {
-    stage(name, name == "llvm" ? ".ll" : ".mlir", print);
-    if (name == "llvm" && options.emit == EmitKind::llvm) {
-      llvm::raw_string_ostream stream(llvmText);
-      print(stream);
-    }
-  };
-  Location loc = found->cache.getLoc();
-  if (options.emit != EmitKind::library) {
-    FailureOr<std::string> object = compileCpuObject(loc, *method, options.level, observe);
-    return failed(object) ? failure() : write(options.emit == EmitKind::llvm ? llvmText : *object);
-  }
   CpuArtifact artifact{*method, "", "", options.level, ""};
   std::vector<char> constants;
-  if (failed(packConstants(artifact.method, found->cache, constants)))
+  if (options.emit == EmitKind::library &&
+      failed(packConstants(artifact.method, found->cache, constants)))
     return failure();
   artifact.constants.assign(constants.begin(), constants.end());
-  FailureOr<std::string> shared = compileCpuShared(loc, *method, options.level, observe);
-  if (failed(shared))
+  if (options.cpu && failed(emitCpu(*found, artifact)))
     return failure();
-  artifact.sharedObject = std::move(*shared);
+  std::vector<GpuModule> modules;
+  for (const Chip &chip : options.chips)
+    if (failed(emitGpu(*found, chip, modules)))
+      return failure();
+  if (options.emit == EmitKind::llvm)
+    return write(llvmText);
+  if (options.emit == EmitKind::object)
+    return write(artifact.sharedObject);
+  if (options.emit != EmitKind::library)
+    return write(modules.front().code);
   // Constants have their own blob: the pipeline's text leaves large values out.
   llvm::raw_string_ostream stream(artifact.pipeline);
   module->print(stream, OpPrintingFlags().elideLargeElementsAttrs(16).elideLargeResourceString(64));
-  return writeLibrary(std::move(artifact));
+  return writeLibrary(std::move(artifact), std::move(modules));
 }
 
 LogicalResult Compiler::run() {

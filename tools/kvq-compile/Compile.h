@@ -4,12 +4,13 @@
 #pragma once
 
 #include "codegen/target/CpuObject.h"
+#include "codegen/target/Ptx.h"
 
 #include <string>
 
 namespace mlir::kvq {
 
-enum class EmitKind { mlir, llvm, object, library };
+enum class EmitKind { mlir, llvm, object, ptx, cubin, library };
 
 struct CompileOptions {
   std::string input;                ///< .mlir file, or - for standard input
@@ -19,6 +20,8 @@ struct CompileOptions {
   std::string placement = "rotate"; ///< as the option `output` of kvq-place-rotations
   EmitKind emit = EmitKind::library;
   CpuLevel level = CpuLevel::baseline;
+  bool cpu = true;         ///< build kernels for the CPU
+  std::vector<Chip> chips; ///< and for these
 };
 
 /// Compiles one cache. Diagnostics and progress go to standard error; on failure nothing is written

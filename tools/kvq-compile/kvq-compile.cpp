@@ -18,7 +18,8 @@ static cl::opt<std::string>
     calibration("calibration", cl::desc("Calibration file that gives constants their values"),
                 cl::value_desc("file"), cl::cat(category));
 static cl::list<std::string> targets("targets", cl::CommaSeparated,
-                                     cl::desc("Targets to build kernels for: cpu"),
+                                     cl::desc("Targets to build kernels for: cpu (default) and chips, as "
+                                              "in --targets=sm_90a,cpu"),
                                      cl::value_desc("names"), cl::cat(category));
 static cl::opt<std::string>
     level("cpu-level", cl::init("host"), cl::value_desc("level"), cl::cat(category),
@@ -35,7 +36,9 @@ static cl::opt<EmitKind>
     emit("emit", cl::init(EmitKind::library), cl::cat(category), cl::desc("What to write:"),
          cl::values(clEnumValN(EmitKind::mlir, "mlir", "the optimised module (level 2)"),
                     clEnumValN(EmitKind::llvm, "llvm", "LLVM IR of the kernels"),
-                    clEnumValN(EmitKind::object, "object", "an object file of the kernels"),
+                    clEnumValN(EmitKind::object, "object", "an object file of the CPU kernels"),
+                    clEnumValN(EmitKind::ptx, "ptx", "PTX text of the kernels of one chip"),
+                    clEnumValN(EmitKind::cubin, "cubin", "machine code of one chip (ptxas)"),
                     clEnumValN(EmitKind::library, "library", "a library file (default)")));
 
 static int fail(const llvm::Twine &message) {
@@ -50,19 +53,30 @@ int main(int argc, char **argv) {
       argc, argv,
       "compiles the pipelines and the cache of a module into a library of attention kernels.\n"
       "On an error there is one diagnostic, exit status 1, and nothing is written.\n");
-  for (const std::string &target : targets)
-    if (target != "cpu")
-      return fail("--targets: expected cpu, got '" + target + "'");
+  std::vector<Chip> chips;
+  bool cpu = targets.empty();
+  for (const std::string &target : targets) {
+    std::optional<Chip> chip = findChip(target);
+    if (!chip && target != "cpu")
+      return fail("--targets: expected cpu, " + chipNames() + ", got '" + target + "'");
+    if (chip)
+      chips.push_back(*chip);
+    cpu |= !chip;
+  }
   if (placement != "rotate" && placement != "weights")
     return fail("--output-rotation: expected rotate or weights, got '" + placement + "'");
   std::optional<CpuLevel> cpuLevel = level == "host" ? hostCpuLevel() : parseCpuLevel(level);
   if (!cpuLevel)
     return fail("--cpu-level: expected host, x86-64, x86-64-v3 or x86-64-v4, got '" + level + "'");
-  const bool text = emit == EmitKind::mlir || emit == EmitKind::llvm;
+  if ((emit == EmitKind::ptx || emit == EmitKind::cubin) && (cpu || chips.size() != 1))
+    return fail("--emit=ptx and --emit=cubin: expected --targets with one chip");
+  if (emit == EmitKind::object && !cpu)
+    return fail("--emit=object: expected --targets=cpu");
+  const bool text = emit == EmitKind::mlir || emit == EmitKind::llvm || emit == EmitKind::ptx;
   if (output.empty() && !text)
     return fail("expected -o FILE, got none; see --help");
   CompileOptions options{input,      calibration, output.empty() ? "-" : output.getValue(),
                          dumpStages, placement,   emit,
-                         *cpuLevel};
+                         *cpuLevel,  cpu,         chips};
   return failed(compile(options)) ? 1 : 0;
 }

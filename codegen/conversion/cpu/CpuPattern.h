@@ -7,7 +7,7 @@
 
 #include "codegen/conversion/TileMap.h"
 #include "codegen/conversion/Workspace.h"
-#include "codegen/conversion/cpu/Numeric.h"
+#include "codegen/conversion/Numeric.h"
 #include "dialect/KVQTile.h"
 
 #include "mlir/Transforms/DialectConversion.h"

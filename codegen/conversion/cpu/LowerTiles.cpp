@@ -88,6 +88,10 @@ private:
     llvm::SmallDenseSet<Attribute> checked;
     WalkResult result = getOperation().walk([&](Operation *op) {
       auto record = op->getAttrOfType<TileRecordAttr>("record");
+      if (auto tiles = op->getAttrOfType<IntegerAttr>("tiles"); tiles && tiles.getInt() != 1) {
+        op->emitOpError("target cpu expects tiles = 1, got ") << tiles.getInt();
+        return WalkResult::interrupt();
+      }
       if (!record)
         return WalkResult::advance();
       if (!checked.insert(record).second)

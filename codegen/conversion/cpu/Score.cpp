@@ -29,6 +29,11 @@ int64_t rowAlignment(const TileMap &map, int64_t offset, int64_t rowBytes) {
 
 namespace {
 
+/// Without a count every token of the tile is valid.
+Value validMask(Numeric &emit, Value valid) {
+  return emit.laneMask(valid ? valid : emit.index(kTileTokens));
+}
+
 class LoadParams : public CpuPattern<TileLoadParamsOp> {
   using CpuPattern::CpuPattern;
 
@@ -48,7 +53,7 @@ class LoadParams : public CpuPattern<TileLoadParamsOp> {
     TileSideAttr side = op.getRecord().getSide(op.getSide());
     const ParamMap &params = map.params(op.getSide() == TileSideKind::key);
     int64_t groups = static_cast<int64_t>(params.scale.size());
-    Value mask = emit.laneMask(operands.getValid());
+    Value mask = validMask(emit, operands.getValid());
     Value result = emit.scratch(2 * kLaneBytes * groups);
     for (int64_t group = 0; group < groups; ++group) {
       Value scale =
@@ -158,7 +163,7 @@ class Score : public CpuPattern<TileScoreOp> {
     int64_t queries = op.getQueries(), groups = map.keyGroups;
     Workspace space = workspaceOf(op.getRecord(), queries);
     Type lanesType = emit.vecF32(kLanes);
-    Value mask = emit.laneMask(operands.getValid());
+    Value mask = validMask(emit, operands.getValid());
     Value masked = emit.realBits(lanesType, 0xff800000);
     Value scores = emit.scratch(kLaneBytes * queries);
     Value sums = emit.offset(operands.getQuery(), 4 * space.querySums());

@@ -91,8 +91,9 @@ typedef struct kvq_cpu_kernel_info {
 
 typedef struct kvq_gpu_decode_args {
   kvq_cpu_decode_args common; /* without split_tokens and max_splits */
-  /* int32: units before each sequence of one head [batch + 1], chunks likewise [batch + 1], the
-   * sequence of each team's first chunk [teams] */
+  /* int32 [2 * (batch + 1) + 2 * (teams + 1)]: of one head the units before each sequence
+   * [batch + 1] and the chunks before it [batch + 1]; then where each team begins, its sequence
+   * [teams + 1] and its unit in the list of all units [teams + 1] */
   int32_t *plan;
   uint32_t *counters; /* [batch * kv_heads * queries]; every launch of decode leaves zeros */
   int64_t teams;

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "codegen/artifact/CompileGpu.h"
+
+#include "codegen/Passes.h"
+#include "codegen/conversion/gpu/BuildGpuKernels.h"
+
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Pass/PassManager.h"
+
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+
+namespace mlir::kvq {
+
+FailureOr<GpuCode> compileGpu(Location loc, const ::kvq::CacheMethod &method, const Chip &chip,
+                              bool machineCode, StageObserver observe) {
+  MLIRContext &context = *loc.getContext();
+  loadCodegenDialects(context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  if (failed(buildGpuKernels(*module, loc, method, chip)))
+    return failure();
+  observe("tiles", [&](llvm::raw_ostream &stream) { module->print(stream); });
+  PassManager passes(&context);
+  buildGpuToLlvmPipeline(passes, chip.features.bulkCopy);
+  if (failed(passes.run(*module)))
+    return failure();
+  observe("upstream", [&](llvm::raw_ostream &stream) { module->print(stream); });
+  llvm::LLVMContext llvmContext;
+  std::unique_ptr<llvm::Module> code = translateToLlvm(*module, llvmContext, chip);
+  if (!code)
+    return failure();
+  observe("llvm", [&](llvm::raw_ostream &stream) { code->print(stream, nullptr); });
+  FailureOr<std::string> ptx = emitPtx(*code, chip, loc);
+  if (failed(ptx))
+    return failure();
+  observe("ptx", [&](llvm::raw_ostream &stream) { stream << *ptx; });
+  GpuCode result{std::move(*ptx), "", ""};
+  std::string ptxas = machineCode ? findPtxas() : "";
+  if (ptxas.empty())
+    return result;
+  FailureOr<std::string> cubin = assemble(ptxas, result.ptx, chip, loc, result.log);
+  if (failed(cubin))
+    return failure();
+  result.cubin = std::move(*cubin);
+  return result;
+}
+
+GpuModule gpuModule(const ::kvq::CacheMethod &method, const Chip &chip, GpuCode code) {
+  GpuModule module;
+  module.target = chip.name;
+  module.level = code.cubin.empty() ? "ptx" : "cubin";
+  module.code = code.cubin.empty() ? std::move(code.ptx) : std::move(code.cubin);
+  const GpuWorkspace space = gpuWorkspaceOf(method);
+  auto add = [&](::kvq::KernelRole role, GpuLaunch launch) {
+    const bool append = role == ::kvq::KernelRole::append;
+    module.kernels.push_back({role, std::string("kvq_") + ::kvq::roleName(role),
+                              static_cast<int32_t>(launch.threads),
+                              static_cast<int32_t>(launch.sharedBytes),
+                              append ? 0 : space.queryFloats(),
+                              append ? 0 : space.partialFloats()});
+  };
+  add(::kvq::KernelRole::append, appendLaunch());
+  add(::kvq::KernelRole::plan, planLaunch());
+  add(::kvq::KernelRole::prepare, prepareLaunch());
+  add(::kvq::KernelRole::decode, decodeLaunch(method));
+  return module;
+}
+
+} // namespace mlir::kvq

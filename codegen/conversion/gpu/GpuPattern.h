@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Base of the patterns that lower one tile op each to a warp of a GPU. Lane = 4 g + t. A row or a
+// fragment is an address of thread-private memory, written and read at constant offsets only, so
+// that LLVM promotes it to registers. Row: lane l holds channels l, l + 32, ... in fp32. The layout
+// of the other fragments is stated where they are made.
+#pragma once
+
+#include "codegen/conversion/gpu/FragmentMap.h"
+#include "codegen/conversion/gpu/GpuWorkspace.h"
+#include "codegen/conversion/gpu/WarpEmit.h"
+#include "dialect/KVQTile.h"
+
+#include "mlir/Transforms/DialectConversion.h"
+
+#include <map>
+#include <memory>
+
+namespace mlir::kvq {
+
+/// What all patterns of one lowering share.
+class GpuLowering {
+public:
+  explicit GpuLowering(ChipFeatures chip) : chip(chip) {}
+
+  /// The map of `record`, which `checkRecord` accepted.
+  const FragmentMap &map(TileRecordAttr record);
+  /// The layout of one tile of `record`.
+  const ::kvq::RecordLayout &layout(TileRecordAttr record);
+  /// Empty, or why the GPU targets cannot serve `record`.
+  static std::string checkRecord(TileRecordAttr record);
+
+  ChipFeatures chip;
+
+private:
+  struct Entry {
+    FragmentMap map;
+    ::kvq::RecordLayout layout;
+  };
+  const Entry &entry(TileRecordAttr record);
+  std::map<const void *, std::unique_ptr<Entry>> entries;
+};
+
+/// Lowers `Op`; `lower` returns the values that replace its results.
+template <typename Op> class GpuPattern : public OpConversionPattern<Op> {
+public:
+  using Adaptor = typename Op::Adaptor;
+
+  GpuPattern(const TypeConverter &converter, MLIRContext *context, GpuLowering &lowering)
+      : OpConversionPattern<Op>(converter, context), lowering(lowering) {}
+
+  LogicalResult matchAndRewrite(Op op, Adaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const final {
+    WarpEmit emit(rewriter, op.getLoc(), lowering.chip);
+    rewriter.replaceOp(op, lower(op, adaptor, emit));
+    return success();
+  }
+
+protected:
+  virtual SmallVector<Value> lower(Op op, Adaptor adaptor, WarpEmit &emit) const = 0;
+
+  GpuLowering &lowering;
+};
+
+/// Shared memory in which a warp of append turns codes into bytes: one byte per channel.
+inline constexpr int64_t kAppendWarpBytes = 576;
+
+/// What the codes of a side become in an MMA: 2-bit codes are taken as multiples of 64 by the dot
+/// and of 4^slot by the output; the other codes as they are, or times 16 in the upper half.
+inline int64_t keyMultiplier(int64_t bits) { return bits == 2 ? 64 : 1; }
+/// The middle of the codes of a form that stores a zero: what a rounding of weights is centred at.
+inline double codeMiddle(int64_t bits) { return bits == 8 ? 0 : ((1 << bits) - 1) / 2.0; }
+
+/// Registers of lane words for a 16-byte, 8-byte or 4-byte vector.
+SmallVector<Value> loadLaneVector(WarpEmit &emit, Value tile, const LaneVector &vector);
+
+/// Replaces each channel of a row of this lane by what `body` makes of it.
+void mapRow(WarpEmit &emit, Value row, int64_t dim, function_ref<Value(Value)> body);
+/// The smallest and the largest of `count` channels from `first` on, zeros normalised to +0.
+std::pair<Value, Value> rangeOf(WarpEmit &emit, Value row, int64_t first, int64_t count);
+
+void populateRowPatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
+void populateRotatePatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
+void populateClipPatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
+void populateQuantizePatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
+void populateStoreRecordPatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
+void populateQueryPatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
+void populateScorePatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
+void populateSoftmaxPatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
+void populateOutputPatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
+void populateMergePatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
+
+} // namespace mlir::kvq

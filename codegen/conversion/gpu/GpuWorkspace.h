@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Workspace and shared memory of the GPU decode kernels (kvq_gpu_kernel_info).
+#pragma once
+
+#include <cstdint>
+
+namespace mlir::kvq {
+
+/// Queries are handled in n-tiles of four: an MMA has eight columns, the high and the low part of
+/// each query.
+struct GpuWorkspace {
+  int64_t queries, keyDim, keyGroups, valueDim;
+
+  int64_t nTiles() const { return (queries + 3) / 4; }
+  int64_t rows() const { return 4 * nTiles(); }
+
+  // The query workspace of one (sequence, KV head), in words: the B fragments [n-tile][k-step, h]
+  // [lane], then for each row: the scale, the sum over each key group, the shift.
+  int64_t fragmentWords() const { return keyDim / 16; }
+  int64_t rowWords() const { return keyGroups + 2; }
+  int64_t rowBegin() const { return nTiles() * fragmentWords() * 32; }
+  int64_t queryFloats() const { return roundUp(rowBegin() + rows() * rowWords(), 32); }
+
+  // One partial result in the workspace: queries x dim outputs, maxima, sums.
+  int64_t partialMaxima() const { return queries * valueDim; }
+  int64_t partialSums() const { return partialMaxima() + queries; }
+  int64_t partialFloats() const { return roundUp(partialSums() + queries, 32); }
+
+  // One partial result of a warp in shared memory, in words: [n-tile][slice][pitch], slice 8 channels
+  // x 4 queries in lane order; then (maximum, sum) of each row. The pitch keeps both the lanes of a
+  // slice and the slices of a row apart in the banks.
+  static constexpr int64_t kPitch = 33;
+  int64_t slices() const { return valueDim / 8; }
+  int64_t warpMaxima() const { return nTiles() * slices() * kPitch; }
+  int64_t warpWords() const { return roundUp(warpMaxima() + 2 * rows(), 4); }
+
+private:
+  static int64_t roundUp(int64_t x, int64_t m) { return (x + m - 1) / m * m; }
+};
+
+} // namespace mlir::kvq

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// kvq-lower-tiles-gpu: every tile op becomes the ops of its pattern, for a warp; rows and fragments
+// become thread-private memory that LLVM promotes to registers.
+//
+//   %s = kvq.tile.init_softmax {queries = 4} : () -> !kvq.fragment<softmax>
+//     ->  %s = llvm.alloca ..., and the stores that clear it
+//
+// Tests: lit/codegen/gpu/tile-*.mlir.
+#include "codegen/Passes.h"
+#include "codegen/conversion/gpu/GpuPattern.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SCF/Transforms/Patterns.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+namespace mlir::kvq {
+
+#define GEN_PASS_DEF_LOWERTILESGPU
+#include "codegen/Passes.h.inc"
+
+const GpuLowering::Entry &GpuLowering::entry(TileRecordAttr record) {
+  std::unique_ptr<Entry> &known = entries[record.getAsOpaquePointer()];
+  if (!known) {
+    known = std::make_unique<Entry>();
+    FragmentMap::build(record.getSpec(), known->map);
+    known->layout = ::kvq::buildRecord(known->map.spec);
+  }
+  return *known;
+}
+
+const FragmentMap &GpuLowering::map(TileRecordAttr record) { return entry(record).map; }
+const ::kvq::RecordLayout &GpuLowering::layout(TileRecordAttr record) {
+  return entry(record).layout;
+}
+
+std::string GpuLowering::checkRecord(TileRecordAttr record) {
+  for (TileSideAttr side : {record.getK(), record.getV()})
+    if (side.getDim() % 32 ||
+        (side.getBits() != 2 && side.getBits() != 4 && side.getBits() != 8))
+      return "the gpu targets expect head dims that are multiples of 32 and 2, 4 or 8 bits, got "
+             "dim = " +
+             std::to_string(side.getDim()) + " and bits = " + std::to_string(side.getBits());
+  FragmentMap map;
+  return FragmentMap::build(record.getSpec(), map);
+}
+
+namespace {
+
+class LowerTilesGpu : public impl::LowerTilesGpuBase<LowerTilesGpu> {
+public:
+  using LowerTilesGpuBase::LowerTilesGpuBase;
+
+  void runOnOperation() final {
+    GpuLowering lowering({hopper, hopper});
+    if (failed(checkRecords()))
+      return signalPassFailure();
+    TypeConverter converter;
+    Type pointer = LLVM::LLVMPointerType::get(&getContext());
+    converter.addConversion([](Type type) { return type; });
+    converter.addConversion([=](TileRowType) { return pointer; });
+    converter.addConversion([=](FragmentType) { return pointer; });
+
+    ConversionTarget target(getContext());
+    target.addLegalDialect<arith::ArithDialect, LLVM::LLVMDialect, math::MathDialect,
+                           vector::VectorDialect>();
+    target.addDynamicallyLegalDialect<KVQDialect>(
+        [](Operation *op) { return !op->getName().getStringRef().starts_with("kvq.tile."); });
+    RewritePatternSet patterns(&getContext());
+    populateRowPatterns(patterns, converter, lowering);
+    populateRotatePatterns(patterns, converter, lowering);
+    populateClipPatterns(patterns, converter, lowering);
+    populateQuantizePatterns(patterns, converter, lowering);
+    populateStoreRecordPatterns(patterns, converter, lowering);
+    populateQueryPatterns(patterns, converter, lowering);
+    populateScorePatterns(patterns, converter, lowering);
+    populateSoftmaxPatterns(patterns, converter, lowering);
+    populateOutputPatterns(patterns, converter, lowering);
+    populateMergePatterns(patterns, converter, lowering);
+    scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
+    FrozenRewritePatternSet frozen(std::move(patterns));
+    for (auto function : getOperation().getOps<LLVM::LLVMFuncOp>())
+      if (failed(applyPartialConversion(function, target, frozen)))
+        return signalPassFailure();
+  }
+
+private:
+  /// One diagnostic for the first op whose record this target cannot serve.
+  LogicalResult checkRecords() {
+    llvm::SmallDenseSet<Attribute> checked;
+    WalkResult result = getOperation().walk([&](Operation *op) {
+      auto record = op->getAttrOfType<TileRecordAttr>("record");
+      if (!record || !checked.insert(record).second)
+        return WalkResult::advance();
+      std::string reason = GpuLowering::checkRecord(record);
+      if (reason.empty())
+        return WalkResult::advance();
+      op->emitOpError(reason);
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
+  }
+};
+
+} // namespace
+} // namespace mlir::kvq

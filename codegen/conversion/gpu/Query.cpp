@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Queries as integers: q = step * (128 hi + lo), hi in [-127, 127], lo in [-64, 63], step =
+// max|q| / 16256. Column 2 j of an n-tile holds the high parts of query j, column 2 j + 1 its low
+// parts. Query: [n-tile][k-step, h] words, then [n-tile]: step as a factor of log2 scores, sums of
+// the query over each key group in units of the dot (kernels.md section 5; the sums are of the
+// rounded query, kernels-2.md section 3).
+#include "codegen/conversion/gpu/GpuPattern.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace mlir::kvq {
+namespace {
+
+constexpr double kSteps = 16256, kLog2E = 1.4426950408889634;
+
+GpuWorkspace workspaceOf(TileRecordAttr record, int64_t queries) {
+  return {queries, record.getK().getDim(), record.getK().getDim() / record.getK().getGroup(),
+          record.getV().getDim()};
+}
+
+class StoreQuery : public GpuPattern<TileStoreQueryOp> {
+  using GpuPattern::GpuPattern;
+
+  /// The lane's byte of the words of (query, k-step): B fragment lane 4 (2 (query % 4) + part) + t.
+  static Value byteAddress(WarpEmit &emit, const GpuWorkspace &space, Value base, Value query) {
+    Value lane = emit.wide(emit.lane());
+    Value word = emit.div(lane, 16), t = emit.rem(emit.div(lane, 4), 4), j = emit.rem(lane, 4);
+    Value row = emit.add(emit.mul(emit.div(query, 4), space.fragmentWords()), word);
+    Value column = emit.mul(emit.rem(query, 4), 2);
+    Value at = emit.add(emit.mul(row, 32), emit.add(emit.mul(column, 4), t));
+    return emit.offset(base, emit.add(emit.mul(at, 4), j));
+  }
+
+  /// Lanes 0..3 of the words of padding queries hold nothing else: clear them.
+  static void clearPadding(WarpEmit &emit, const GpuWorkspace &space, Value base) {
+    Value lane = emit.wide(emit.lane());
+    for (int64_t query = space.queries; query < space.rows(); ++query) {
+      for (int64_t word = 0; word < space.fragmentWords(); ++word) {
+        int64_t at = ((query / 4) * space.fragmentWords() + word) * 32 + query % 4 * 8;
+        emit.when(emit.less(lane, emit.index(8)), [&] {
+          emit.store(emit.word(0), emit.offset(emit.offset(base, 4 * at), emit.mul(lane, 4)));
+        });
+      }
+      for (int64_t word = 0; word < space.rowWords(); ++word)
+        emit.put(emit.word(0), base, 4 * (space.rowBegin() + query * space.rowWords() + word));
+    }
+  }
+
+  SmallVector<Value> lower(TileStoreQueryOp op, Adaptor operands, WarpEmit &emit) const final {
+    GpuWorkspace space = workspaceOf(op.getRecord(), op.getQueries());
+    Value row = operands.getRow(), base = operands.getWorkspace(), query = operands.getIndex();
+    int64_t slots = space.keyDim / 32, perGroup = slots / space.keyGroups;
+    int64_t multiplier = keyMultiplier(op.getRecord().getK().getBits());
+    // As integers the magnitudes are ordered as they are, and a NaN is the largest: it spreads.
+    Value most = emit.word(0);
+    for (int64_t slot = 0; slot < slots; ++slot) {
+      Value bits = emit.bitAnd(emit.loadWord(row, 4 * slot), emit.word(0x7fffffff));
+      most = arith::MaxUIOp::create(emit.builder, emit.loc, most, bits);
+    }
+    Value largest = emit.bitcast(emit.maxUnsigned(most), emit.f32());
+    Value floor = emit.real(emit.f32(), 1e-30);
+    largest = emit.select(emit.fless(largest, floor), floor, largest);
+    Value inverse = emit.fdiv(emit.real(emit.f32(), kSteps), largest);
+    Value bytes = byteAddress(emit, space, base, query);
+    SmallVector<Value> sums(space.keyGroups, emit.word(0));
+    for (int64_t slot = 0; slot < slots; ++slot) {
+      Value scaled = emit.fmul(emit.loadReal(row, 4 * slot), inverse);
+      scaled = emit.fmax(emit.fmin(scaled, emit.real(emit.f32(), kSteps)),
+                         emit.real(emit.f32(), -kSteps));
+      Value steps = emit.roundToInt(scaled, /*halfEven=*/true);
+      Value rounded = emit.add(steps, emit.word(64));
+      Value high = arith::ShRSIOp::create(emit.builder, emit.loc, rounded, emit.word(7));
+      Value low = emit.sub(steps, emit.shl(high, 7));
+      sums[slot / perGroup] = emit.add(sums[slot / perGroup], steps);
+      Value at = emit.offset(bytes, slot * 2 * 32 * 4);
+      auto byte = [&](Value value) {
+        return arith::TruncIOp::create(emit.builder, emit.loc, emit.i8(), value);
+      };
+      emit.store(byte(high), at, 1);
+      emit.store(byte(low), emit.offset(at, 16), 1);
+    }
+    Value rowAt = emit.offset(base, emit.add(emit.mul(query, 4 * space.rowWords()),
+                                             emit.index(4 * space.rowBegin())));
+    Value step = emit.fmul(largest, emit.real(emit.f32(), kLog2E / kSteps / double(multiplier)));
+    emit.put(step, rowAt, 0);
+    for (auto [group, sum] : llvm::enumerate(sums)) {
+      Value total = arith::SIToFPOp::create(emit.builder, emit.loc, emit.f32(), emit.sumWords(sum));
+      total = emit.fmul(total, emit.real(emit.f32(), double(multiplier)));
+      emit.put(total, rowAt, 4 * (1 + static_cast<int64_t>(group)));
+    }
+    emit.put(operands.getShift(), rowAt, 4 * (1 + space.keyGroups));
+    if (space.queries != space.rows())
+      emit.when(emit.equal(query, emit.index(0)), [&] { clearPadding(emit, space, base); });
+    return {};
+  }
+};
+
+class QueryShift : public GpuPattern<TileQueryShiftOp> {
+  using GpuPattern::GpuPattern;
+  SmallVector<Value> lower(TileQueryShiftOp op, Adaptor operands, WarpEmit &emit) const final {
+    GpuWorkspace space = workspaceOf(op.getRecord(), op.getQueries());
+    Value at = emit.add(emit.mul(operands.getIndex(), 4 * space.rowWords()),
+                        emit.index(4 * (space.rowBegin() + 1 + space.keyGroups)));
+    return {emit.load(emit.f32(), emit.offset(operands.getWorkspace(), at))};
+  }
+};
+
+class LoadQuery : public GpuPattern<TileLoadQueryOp> {
+  using GpuPattern::GpuPattern;
+  SmallVector<Value> lower(TileLoadQueryOp op, Adaptor operands, WarpEmit &emit) const final {
+    GpuWorkspace space = workspaceOf(op.getRecord(), op.getQueries());
+    int64_t fragments = space.nTiles() * space.fragmentWords(), perRow = 1 + space.keyGroups;
+    Value query = emit.registers(fragments + space.nTiles() * perRow);
+    Value lane = emit.wide(emit.lane());
+    Value words = emit.offset(operands.getWorkspace(), emit.mul(lane, 4));
+    for (int64_t word = 0; word < fragments; ++word)
+      emit.put(emit.loadWord(words, 128 * word), query, 4 * word);
+    Value rows = emit.offset(operands.getWorkspace(),
+                             emit.add(emit.mul(emit.rem(lane, 4), 4 * space.rowWords()),
+                                      emit.index(4 * space.rowBegin())));
+    for (int64_t tile = 0; tile < space.nTiles(); ++tile)
+      for (int64_t word = 0; word < perRow; ++word)
+        emit.put(emit.loadReal(rows, 4 * (4 * tile * space.rowWords() + word)), query,
+                 4 * (fragments + tile * perRow + word));
+    return {query};
+  }
+};
+
+} // namespace
+
+void populateQueryPatterns(RewritePatternSet &patterns, const TypeConverter &converter,
+                           GpuLowering &lowering) {
+  patterns.add<StoreQuery, QueryShift, LoadQuery>(converter, patterns.getContext(), lowering);
+}
+
+} // namespace mlir::kvq

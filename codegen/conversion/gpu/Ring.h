@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The ring of a warp: stages in shared memory, each one unit of 64 tokens of one sequence and KV
+// head. The warp walks units first, first + step, ... of the list of all units, by (sequence, KV
+// head, unit), and reads ahead over the ends of sequences. Each lane holds the source of one copy
+// of the next units; the lane that holds it issues it.
+#pragma once
+
+#include "codegen/conversion/gpu/WarpEmit.h"
+
+namespace mlir::kvq {
+
+/// What the ring must know of the cache; i64 unless said.
+struct RingSource {
+  Value pool, pageStride, headStride, pageTokens, blockTable, blockTableStride, lengths, heads;
+  Value unitsBefore; ///< of each sequence of one head: i32 array
+  int64_t tileBytes;
+};
+
+class Ring {
+public:
+  Ring(WarpEmit &emit, const RingSource &source, int64_t stages, Value memory, Value barriers);
+
+  /// Bytes of a stage, and of the barriers of a ring.
+  static int64_t stageBytes(int64_t tileBytes) { return 4 * tileBytes; }
+  static int64_t barrierBytes(int64_t stages) { return 8 * stages; }
+
+  /// Fills the stages. Units lie below `end`; `sequence` is that of unit `first`.
+  void start(Value first, Value step, Value end, Value sequence);
+  /// The address of the next unit, once it has arrived.
+  Value wait();
+  /// Gives the stage back, to be filled with the unit `stages` on.
+  void release();
+
+private:
+  /// Sources of the copies of 32 lanes.
+  struct Window {
+    Variable address, bytes, unitBytes;
+    explicit Window(WarpEmit &emit)
+        : address(emit, emit.index(0)), bytes(emit, emit.word(0)), unitBytes(emit, emit.word(0)) {}
+  };
+
+  void fill(Window &window, Value firstUnit);
+  void issue(Value unit);
+  void issueBulk(Value holds, Value stage, Value part);
+  void issueGroups(Value unit, Value stage);
+  void initBarriers();
+
+  WarpEmit &emit;
+  RingSource source;
+  int64_t stages;
+  Value memory, barriers;      // generic addresses
+  Value first, step, end;      // set by start
+  Value copies, unitsOfWindow; // i64: copies of a unit, units of a window
+  Variable cursor;             // this lane's sequence
+  Variable read, windowBegin;  // units taken; first unit of `now`
+  Variable readStage, phase;   // i32
+  Window now, next;
+};
+
+} // namespace mlir::kvq

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "codegen/target/Ptx.h"
+
+#include "mlir/ExecutionEngine/OptUtils.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+
+extern "C" {
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+namespace mlir::kvq {
+namespace {
+
+std::unique_ptr<llvm::TargetMachine> targetMachine(const Chip &chip, Location loc) {
+  LLVMInitializeNVPTXTargetInfo();
+  LLVMInitializeNVPTXTarget();
+  LLVMInitializeNVPTXTargetMC();
+  LLVMInitializeNVPTXAsmPrinter();
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  std::string error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target) {
+    emitError(loc) << "target " << chip.name << " expects an LLVM with the NVPTX backend: " << error;
+    return nullptr;
+  }
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  return std::unique_ptr<llvm::TargetMachine>(
+      target->createTargetMachine(triple, chip.name, chip.ptx, options, std::nullopt, std::nullopt,
+                                  llvm::CodeGenOptLevel::Aggressive));
+}
+
+/// A file that is removed when the object goes.
+struct TemporaryFile {
+  SmallString<128> path;
+  explicit TemporaryFile(StringRef suffix) {
+    if (llvm::sys::fs::createTemporaryFile("kvq", suffix, path))
+      path.clear();
+  }
+  ~TemporaryFile() {
+    if (!path.empty())
+      llvm::sys::fs::remove(path);
+  }
+};
+
+std::string contents(StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false);
+  return buffer ? (*buffer)->getBuffer().str() : std::string();
+}
+
+} // namespace
+
+std::unique_ptr<llvm::Module> translateToLlvm(ModuleOp module, llvm::LLVMContext &context,
+                                              const Chip &chip) {
+  registerBuiltinDialectTranslation(*module.getContext());
+  registerLLVMDialectTranslation(*module.getContext());
+  std::unique_ptr<llvm::TargetMachine> machine = targetMachine(chip, module.getLoc());
+  if (!machine)
+    return nullptr;
+  std::unique_ptr<llvm::Module> result = translateModuleToLLVMIR(module, context, "kvq");
+  if (!result)
+    return nullptr;
+  result->setTargetTriple(machine->getTargetTriple());
+  result->setDataLayout(machine->createDataLayout());
+  auto optimize = makeOptimizingTransformer(/*optLevel=*/3, /*sizeLevel=*/0, machine.get());
+  if (llvm::Error error = optimize(result.get())) {
+    emitError(module.getLoc()) << "LLVM could not optimise the kernels: "
+                               << llvm::toString(std::move(error));
+    return nullptr;
+  }
+  return result;
+}
+
+FailureOr<std::string> emitPtx(llvm::Module &module, const Chip &chip, Location loc) {
+  std::unique_ptr<llvm::TargetMachine> machine = targetMachine(chip, loc);
+  if (!machine)
+    return failure();
+  llvm::SmallVector<char> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
+    return emitError(loc) << "LLVM cannot write PTX for " << chip.name;
+  passes.run(module);
+  std::string ptx(bytes.begin(), bytes.end());
+  if (ptx.find(".extern .func") != std::string::npos)
+    return emitError(loc) << "the kernels expect no function from outside, the PTX declares one";
+  if (ptx.find(".local ") != std::string::npos)
+    return emitError(loc) << "the kernels expect their fragments in registers, the PTX keeps some in "
+                             "local memory";
+  return ptx;
+}
+
+std::string findPtxas() {
+  if (auto found = llvm::sys::findProgramByName("ptxas"))
+    return *found;
+  for (const char *variable : {"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"})
+    if (auto home = llvm::sys::Process::GetEnv(variable))
+      if (auto found = llvm::sys::findProgramByName("ptxas", {*home + "/bin"}))
+        return *found;
+  if (auto found = llvm::sys::findProgramByName("ptxas", {"/usr/local/cuda/bin"}))
+    return *found;
+  return "";
+}
+
+FailureOr<std::string> assemble(StringRef ptxas, StringRef ptx, const Chip &chip, Location loc,
+                                std::string &log) {
+  TemporaryFile source("ptx"), object("cubin"), messages("log");
+  if (source.path.empty() || object.path.empty() || messages.path.empty())
+    return emitError(loc) << "cannot make a temporary file for ptxas";
+  {
+    std::error_code error;
+    llvm::raw_fd_ostream stream(source.path, error);
+    stream << ptx;
+    stream.close();
+    if (error || stream.has_error())
+      return emitError(loc) << "cannot write the temporary file " << source.path;
+  }
+  std::string target = "-arch=" + std::string(chip.name);
+  StringRef arguments[] = {ptxas, target, "-O3", "-v", source.path, "-o", object.path};
+  std::optional<StringRef> redirects[] = {std::nullopt, StringRef(messages.path),
+                                          StringRef(messages.path)};
+  std::string error;
+  int status = llvm::sys::ExecuteAndWait(ptxas, arguments, std::nullopt, redirects, 0, 0, &error);
+  log = contents(messages.path);
+  if (status != 0)
+    return emitError(loc) << "ptxas cannot assemble the kernels for " << chip.name << ": "
+                          << (error.empty() ? log : error);
+  return contents(object.path);
+}
+
+} // namespace mlir::kvq
