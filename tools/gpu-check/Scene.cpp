@@ -11,6 +11,7 @@ namespace kvq {
 namespace {
 
 constexpr int64_t kPad = 16;            ///< between rows, bytes
+constexpr int64_t kLooseBound = 100;    ///< by which max_length is above the longest sequence
 constexpr int64_t kSparePages = 5;      ///< in no table
 constexpr int64_t kAppendTokens = 8192; ///< of a call
 
@@ -115,45 +116,62 @@ std::vector<int32_t> Scene::tableOf(const std::vector<int64_t> &which) const {
   return table;
 }
 
-Decoded Scene::decode(int64_t splitTokens, const std::vector<int64_t> &chosen, bool repeat) {
-  std::vector<int64_t> which = chosen;
-  if (which.empty()) {
-    which.resize(batch());
-    std::iota(which.begin(), which.end(), 0);
-  }
+/// Everything of a decode that lies in the device's memory.
+struct Scene::Inputs {
+  Buffer queries, table, lengths;
+  int64_t querySequence, queryHead; ///< strides, bytes
+  int64_t sequences, longest;
+};
+
+Scene::Inputs Scene::inputsOf(const std::vector<int64_t> &which) const {
   const CacheMethod &method = subject.method;
-  Device &device = subject.device;
-  const int64_t sequences = int64_t(which.size());
   std::vector<float> all;
   std::vector<int32_t> lengths;
   for (int64_t i : which) {
     all.insert(all.end(), queries[i].begin(), queries[i].end());
     lengths.push_back(int32_t(spec.lengths[i]));
   }
+  const int64_t sequences = int64_t(which.size());
   const EncodedRows q =
       encodeRows(method.attention.rows, all, sequences, rows(), method.key.record.dim, kPad);
-  const int64_t outRow = method.value.record.dim * elementBytes(method.attention.rows) + kPad;
   const std::vector<int32_t> table = tableOf(which);
-  const Buffer queryRows = upload(device, q.bytes.data(), q.bytes.size());
-  const Buffer tableRows = upload(device, table.data(), 4 * table.size());
-  const Buffer lengthRow = upload(device, lengths.data(), 4 * lengths.size());
-  const Buffer out(device, size_t(sequences * (rows() * outRow + kPad)));
-  const Buffer lse(device, size_t(4 * sequences * (2 * rows() + 1)));
+  Device &device = subject.device;
+  return {upload(device, q.bytes.data(), q.bytes.size()),
+          upload(device, table.data(), 4 * table.size()),
+          upload(device, lengths.data(), 4 * lengths.size()),
+          q.outerStride,
+          q.innerStride,
+          sequences,
+          *std::max_element(lengths.begin(), lengths.end())};
+}
+
+Decoded Scene::decode(int64_t splitTokens, const std::vector<int64_t> &chosen, bool repeat) {
+  std::vector<int64_t> which = chosen;
+  if (which.empty()) {
+    which.resize(batch());
+    std::iota(which.begin(), which.end(), 0);
+  }
+  Device &device = subject.device;
+  const Inputs inputs = inputsOf(which);
+  const int64_t outRow =
+      subject.method.value.record.dim * elementBytes(subject.method.attention.rows) + kPad;
+  const int64_t outSequence = rows() * outRow + kPad, lseSequence = 4 * (2 * rows() + 1);
+  const Buffer out(device, size_t(inputs.sequences * outSequence));
+  const Buffer lse(device, size_t(inputs.sequences * lseSequence));
   kvq_decode_args args = {};
   args.size = sizeof args;
-  args.q = queryRows.data(), args.q_seq_stride = q.outerStride, args.q_head_stride = q.innerStride;
-  args.out = out.data(), args.out_seq_stride = rows() * outRow + kPad;
-  args.out_head_stride = outRow;
+  args.q = inputs.queries.data();
+  args.q_seq_stride = inputs.querySequence, args.q_head_stride = inputs.queryHead;
+  args.out = out.data(), args.out_seq_stride = outSequence, args.out_head_stride = outRow;
   args.lse = reinterpret_cast<float *>(lse.data());
-  args.lse_seq_stride = 4 * (2 * rows() + 1), args.lse_head_stride = 8;
+  args.lse_seq_stride = lseSequence, args.lse_head_stride = 8;
   args.pool = pool->data(), args.page_stride = pageStride, args.head_stride = headStride;
   args.page_tokens = spec.page;
-  args.block_table = reinterpret_cast<const int32_t *>(tableRows.data());
+  args.block_table = reinterpret_cast<const int32_t *>(inputs.table.data());
   args.block_table_stride = 4 * columns, args.block_table_columns = columns;
-  args.lengths = reinterpret_cast<const int32_t *>(lengthRow.data());
-  args.batch = sequences, args.split_tokens = splitTokens;
-  args.max_length = *std::max_element(lengths.begin(), lengths.end()) + 100;
-  args.layer = subject.layer;
+  args.lengths = reinterpret_cast<const int32_t *>(inputs.lengths.data());
+  args.batch = inputs.sequences, args.split_tokens = splitTokens;
+  args.max_length = inputs.longest + kLooseBound, args.layer = subject.layer;
   args.first_head = spec.firstHead, args.kv_heads = spec.heads;
   args.stream = device.stream();
   require("workspace size",
@@ -167,7 +185,7 @@ Decoded Scene::decode(int64_t splitTokens, const std::vector<int64_t> &chosen, b
     require("decode", kvq_decode(subject.library.get(), &args));
     device.synchronize();
   }
-  return collect(sequences, out, lse);
+  return collect(inputs.sequences, out, lse);
 }
 
 Decoded Scene::collect(int64_t sequences, const Buffer &out, const Buffer &lse) const {

@@ -43,6 +43,8 @@ public:
   const std::vector<AttentionResult> &expected();
 
 private:
+  struct Inputs;
+  Inputs inputsOf(const std::vector<int64_t> &which) const;
   void placePages();
   void append(int64_t sequence, const SequenceRows &rows);
   std::vector<int32_t> tableOf(const std::vector<int64_t> &which) const;
