@@ -13,6 +13,7 @@ usage: tools/scripts/mutate.py [--list] [--only REGEX] [--folder DIR] [--jobs N]
 
 import argparse
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -49,6 +50,10 @@ def mutated(text, mutation):
     return text.replace(mutation["find"], mutation["replace"])
 
 
+# A test program stops at its first failure: one is enough.
+ENVIRONMENT = {**os.environ, "GTEST_THROW_ON_FAILURE": "1", "GTEST_FAIL_FAST": "1"}
+
+
 class Tree:
     """The clone in which mutations are made."""
 
@@ -59,7 +64,7 @@ class Tree:
         """(exit status, output) of a shell command in the clone; 124 when it ran too long."""
         try:
             done = subprocess.run(
-                command, shell=True, cwd=self.folder, stdin=subprocess.DEVNULL, timeout=timeout,
+                command, shell=True, cwd=self.folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL, timeout=timeout,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             )
         except subprocess.TimeoutExpired:
