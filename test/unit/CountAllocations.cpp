@@ -13,9 +13,13 @@ thread_local int allocations = 0;
 
 int kvq::test::allocationCount() { return allocations; }
 
-void *operator new(size_t bytes) {
+void *operator new(size_t bytes, const std::nothrow_t &) noexcept {
   ++allocations;
-  if (void *memory = std::malloc(bytes ? bytes : 1))
+  return std::malloc(bytes ? bytes : 1);
+}
+
+void *operator new(size_t bytes) {
+  if (void *memory = operator new(bytes, std::nothrow))
     return memory;
   throw std::bad_alloc();
 }

@@ -168,18 +168,18 @@ Result memAlloc(DevicePointer *pointer, size_t bytes) {
   if (const Result result = count("cuMemAlloc"); result != kSuccess)
     return result;
   ++fake->allocations;
-  *pointer = reinterpret_cast<DevicePointer>(std::malloc(bytes));
+  *pointer = std::malloc(bytes);
   return kSuccess;
 }
 
 Result memFree(DevicePointer pointer) {
   --fake->allocations;
-  std::free(reinterpret_cast<void *>(pointer));
+  std::free(pointer);
   return count("cuMemFree");
 }
 
 Result memcpyHtoD(DevicePointer to, const void *from, size_t bytes) {
-  std::memcpy(reinterpret_cast<void *>(to), from, bytes);
+  std::memcpy(to, from, bytes);
   return count("cuMemcpyHtoD");
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/lib/cuda/DeviceCode.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace kvq::cuda {
 namespace {
@@ -214,7 +215,9 @@ Status DeviceCode::loadModule() {
   const std::string image(static_cast<const char *>(bytes.data), bytes.size);
   char log[1024] = "";
   JitOption keys[] = {JitOption::errorLog, JitOption::errorLogBytes};
-  void *values[] = {log, reinterpret_cast<void *>(sizeof log - 1)};
+  void *values[] = {log, nullptr};
+  const uintptr_t logBytes = sizeof log - 1; // goes where a pointer would
+  std::memcpy(&values[1], &logBytes, sizeof logBytes);
   const Result result = device.driver->moduleLoadDataEx(&module, image.c_str(), 2, keys, values);
   if (result == kSuccess)
     return {};
@@ -270,7 +273,7 @@ Status DeviceCode::loadConstants() {
   const std::string what = "the library's constants, " + std::to_string(bytes.size) +
                            " bytes, cannot be put on " + device.text();
   if (Result result = device.driver->memAlloc(&constantsAt, bytes.size); result != kSuccess) {
-    constantsAt = 0;
+    constantsAt = nullptr;
     return deviceError(*device.driver, what, result);
   }
   if (Result result = device.driver->memcpyHtoD(constantsAt, bytes.data, bytes.size);
@@ -284,7 +287,7 @@ void DeviceCode::unload() {
     device.driver->moduleUnload(module);
   if (constantsAt)
     device.driver->memFree(constantsAt);
-  module = nullptr, constantsAt = 0;
+  module = nullptr, constantsAt = nullptr;
 }
 
 } // namespace kvq::cuda

@@ -89,7 +89,7 @@ public:
 
   /// After load.
   const DeviceKernel &kernel(KernelRole role) const { return functions[uint32_t(role)]; }
-  const void *constants() const { return reinterpret_cast<const void *>(constantsAt); }
+  const void *constants() const { return constantsAt; }
   const std::string &symbol(KernelRole role) const { return kernels.role(role).symbol; }
 
   Device device;
@@ -108,7 +108,7 @@ private:
   std::atomic<bool> loaded{false};
   Module module = nullptr;
   DeviceKernel functions[kKernelRoles];
-  DevicePointer constantsAt = 0;
+  DevicePointer constantsAt = nullptr;
 };
 
 } // namespace kvq::cuda

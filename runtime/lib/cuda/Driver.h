@@ -15,7 +15,7 @@ inline constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInva
                         kUnsupportedPtxVersion = 222, kNotFound = 500;
 
 using DeviceOrdinal = int;         ///< CUdevice
-using DevicePointer = uint64_t;    ///< CUdeviceptr
+using DevicePointer = void *;      ///< CUdeviceptr, an integer that is as wide
 using Context = struct ContextT *; ///< CUcontext, and so on
 using Module = struct ModuleT *;
 using Function = struct FunctionT *;
