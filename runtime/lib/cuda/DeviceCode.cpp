@@ -217,7 +217,7 @@ Status DeviceCode::loadModule() {
   JitOption keys[] = {JitOption::errorLog, JitOption::errorLogBytes};
   void *values[] = {log, nullptr};
   const uintptr_t logBytes = sizeof log - 1; // goes where a pointer would
-  std::memcpy(&values[1], &logBytes, sizeof logBytes);
+  std::memcpy(static_cast<void *>(&values[1]), &logBytes, sizeof logBytes);
   const Result result = device.driver->moduleLoadDataEx(&module, image.c_str(), 2, keys, values);
   if (result == kSuccess)
     return {};
