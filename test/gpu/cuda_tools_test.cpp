@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -27,7 +28,8 @@ protected:
   void SetUp() override {
     folder = ::testing::TempDir() + "cuda_tools_" +
              ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    ASSERT_EQ(std::system(("rm -rf '" + folder + "' && mkdir -p '" + folder + "'").c_str()), 0);
+    std::filesystem::remove_all(folder);
+    ASSERT_TRUE(std::filesystem::create_directories(folder));
   }
 
   /// A library whose GPU code the fake driver takes for what its symbols say.
@@ -62,9 +64,10 @@ protected:
   int run(const std::string &environment, const std::string &command) {
     const std::string text = folder + "/output";
     const int status =
-        std::system(("LD_LIBRARY_PATH='" KVQ_FAKE_DRIVER "' KVQ_FAKE_DRIVER_LOG='" + folder +
-                     "/log' " + environment + " " KVQ_TOOLS "/" + command + " >'" + text + "' 2>&1")
-                        .c_str());
+        std::system( // NOLINT(bugprone-command-processor): programs are what is tested
+            ("LD_LIBRARY_PATH='" KVQ_FAKE_DRIVER "' KVQ_FAKE_DRIVER_LOG='" + folder + "/log' " +
+             environment + " " KVQ_TOOLS "/" + command + " >'" + text + "' 2>&1")
+                .c_str());
     output = contents(text);
     return WEXITSTATUS(status);
   }

@@ -7,7 +7,7 @@ namespace {
 
 using namespace cuda;
 
-DevicePointer address(const void *memory) { return reinterpret_cast<DevicePointer>(memory); }
+DevicePointer address(const void *memory) { return const_cast<void *>(memory); }
 
 /// All work goes to one stream that does not wait for the default one; copies wait for it.
 class CudaDevice final : public Device {
@@ -30,9 +30,9 @@ public:
   void *stream() const override { return queue; }
 
   void *allocate(size_t bytes) override {
-    DevicePointer memory = 0;
+    DevicePointer memory = nullptr;
     requireCuda("cuMemAlloc", driver.base->memAlloc(&memory, bytes));
-    return reinterpret_cast<void *>(memory);
+    return memory;
   }
   void release(void *memory) override { driver.base->memFree(address(memory)); }
   void write(void *to, const void *from, size_t bytes) override {

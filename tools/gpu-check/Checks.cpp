@@ -74,7 +74,7 @@ void checkKind(const Subject &subject, const CheckPlan &plan, size_t index,
 void checkManySequences(const Subject &subject, const RowKind &kind,
                         const std::function<void(const CheckResult &)> &done) {
   SceneSpec spec = sceneOf(subject, kind, subject.method.kv_heads, subject.method.page, 50);
-  std::mt19937_64 random(50);
+  std::mt19937_64 random(spec.seed);
   const int64_t count = std::max<int64_t>(3, 160 / subject.method.kv_heads);
   for (int64_t i = 0; i < count; ++i)
     spec.lengths.push_back(i % 9 == 4 ? 0 : int64_t(random() % 230));

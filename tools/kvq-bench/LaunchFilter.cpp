@@ -10,10 +10,9 @@ namespace {
 
 using namespace cuda;
 
-/// The driver that the runtime sees, the real one, and the names of the functions of all modules.
+/// The driver that the runtime sees, and the names of the functions of all modules.
 struct Filter {
   Driver driver;
-  const Driver *real = nullptr;
   std::map<Function, std::string> names;
   std::string leftOut;
 };
@@ -24,7 +23,7 @@ Filter &filter() {
 }
 
 Result getFunction(Function *function, Module module, const char *name) {
-  const Result result = filter().real->moduleGetFunction(function, module, name);
+  const Result result = toolDriver().base->moduleGetFunction(function, module, name);
   if (result == kSuccess)
     filter().names[*function] = name;
   return result;
@@ -34,14 +33,13 @@ Result launch(const LaunchConfig *config, Function function, void **parameters, 
   const auto found = filter().names.find(function);
   if (found != filter().names.end() && found->second == filter().leftOut)
     return kSuccess;
-  return filter().real->launchKernelEx(config, function, parameters, extra);
+  return toolDriver().base->launchKernelEx(config, function, parameters, extra);
 }
 
 } // namespace
 
 void installLaunchFilter() {
-  filter().real = toolDriver().base;
-  filter().driver = *filter().real;
+  filter().driver = *toolDriver().base;
   filter().driver.moduleGetFunction = getFunction;
   filter().driver.launchKernelEx = launch;
   setFindDriver([](const Driver *&out) -> Status {

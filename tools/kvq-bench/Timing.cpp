@@ -120,7 +120,7 @@ ReadCeiling::~ReadCeiling() { toolDriver().base->memFree(result); }
 
 double ReadCeiling::measure(int passes) {
   uint64_t items = bytes / 16;
-  void *parameters[] = {&memory, &items, &result};
+  void *parameters[] = {static_cast<void *>(&memory), &items, static_cast<void *>(&result)};
   const int blocks = kReadBlocksPerProcessor * multiprocessors();
   TimedGraph pass(stream, 1,
                   [&](int) { kernel.launch(stream, blocks, kReadThreads, 0, false, parameters); });

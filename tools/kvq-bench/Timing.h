@@ -75,7 +75,7 @@ private:
   size_t bytes;
   PtxKernel kernel;
   double best = 0;
-  cuda::DevicePointer result = 0;
+  cuda::DevicePointer result = nullptr;
 };
 
 } // namespace kvq

@@ -108,7 +108,7 @@ Workload::Workload(Device &device, const std::string &name, const std::string &p
   // A random order of all pages, twice: a launch may begin anywhere in the first.
   std::vector<int32_t> ids(pages);
   std::iota(ids.begin(), ids.end(), 0);
-  std::mt19937_64 random(1);
+  std::mt19937_64 random{uint64_t(pages)}; // the same in every run
   std::shuffle(ids.begin(), ids.end(), random);
   std::vector<int32_t> twice = ids;
   twice.insert(twice.end(), ids.begin(), ids.end());
@@ -126,7 +126,7 @@ Workload::Workload(Device &device, const std::string &name, const std::string &p
 Workload::~Workload() { kvq_close(library); }
 
 std::vector<uint8_t> Workload::randomPages(int64_t count) const {
-  std::mt19937_64 random(7);
+  std::mt19937_64 random{uint64_t(count)}; // the same in every run
   std::vector<uint8_t> bytes(count * pageStride);
   for (size_t i = 0; i + 8 <= bytes.size(); i += 8) {
     const uint64_t word = random();
@@ -142,18 +142,17 @@ void Workload::fillPool() {
   const std::vector<uint8_t> bytes = randomPages(made);
   device.write(pool.data(), bytes.data(), bytes.size());
   const cuda::ToolDriver &driver = cuda::toolDriver();
-  const auto start = reinterpret_cast<cuda::DevicePointer>(pool.data());
   for (int64_t done = made; done < pages; done *= 2) {
     const int64_t count = std::min(done, pages - done);
-    cuda::requireCuda("cuMemcpyDtoD", driver.memcpyDtoD(start + uint64_t(done * pageStride), start,
-                                                        size_t(count * pageStride)));
+    cuda::requireCuda("cuMemcpyDtoD", driver.memcpyDtoD(pool.data() + done * pageStride,
+                                                        pool.data(), size_t(count * pageStride)));
   }
   cuda::requireCuda("cuCtxSynchronize", driver.ctxSynchronize());
 }
 
 double Workload::bytesOf(const BenchCase &bench) const {
-  const double records = double(bench.batch * ((bench.context + page - 1) / page));
-  return records * double(method.kv_heads) * double(layout.bytes);
+  const int64_t records = partsOf(bench).pages * method.kv_heads;
+  return double(records * layout.bytes);
 }
 
 Workload::Parts Workload::partsOf(const BenchCase &bench) const {

@@ -132,8 +132,7 @@ int run(const Options &options) {
   double ceiling = 0;
   for (const auto &[name, path] : options.libraries) {
     Workload work(*device, name, path, options.page, options.pages);
-    ReadCeiling reader(static_cast<cuda::Stream>(device->stream()),
-                       reinterpret_cast<cuda::DevicePointer>(work.memory().data()),
+    ReadCeiling reader(static_cast<cuda::Stream>(device->stream()), work.memory().data(),
                        work.memory().bytes());
     reader.measure(12);
     std::vector<Series> results;
@@ -153,8 +152,7 @@ int run(const Options &options) {
   if (options.libraries.empty()) {
     const Buffer memory(*device, size_t(1) << 31);
     memory.fill(0x5a);
-    ReadCeiling reader(static_cast<cuda::Stream>(device->stream()),
-                       reinterpret_cast<cuda::DevicePointer>(memory.data()), memory.bytes());
+    ReadCeiling reader(static_cast<cuda::Stream>(device->stream()), memory.data(), memory.bytes());
     std::printf("read ceiling %.0f GB/s\n", ceiling = reader.measure(24));
   }
   const Json document = {{"card", device->name()}, {"ceiling_gbs", ceiling}, {"rows", rows}};
