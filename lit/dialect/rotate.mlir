@@ -18,6 +18,16 @@ func.func @factors(%k: !kvq.rows<?x64xbf16>) -> !kvq.rows<?x64xbf16> {
   return %b : !kvq.rows<?x64xbf16>
 }
 
+// A second rotation comes after the first in the basis.
+// CHECK-LABEL: func.func @twice
+// CHECK-SAME:    -> !kvq.rows<?x64xbf16, basis = [dense<@calib::@u>, hadamard<64>]>
+func.func @twice(%k: !kvq.rows<?x64xbf16>) -> !kvq.rows<?x64xbf16, basis = [dense<@calib::@u>, hadamard<64>]> {
+  %p = kvq.rotate %k by dense<@calib::@u> : !kvq.rows<?x64xbf16>
+  // CHECK: kvq.rotate %{{.*}} by [hadamard<64>] : !kvq.rows<?x64xbf16, basis = [dense<@calib::@u>]>
+  %r = kvq.rotate %p by hadamard<64> : !kvq.rows<?x64xbf16, basis = [dense<@calib::@u>]>
+  return %r : !kvq.rows<?x64xbf16, basis = [dense<@calib::@u>, hadamard<64>]>
+}
+
 // FOLD-LABEL: func.func @empty
 // FOLD-NEXT:    return %arg0
 func.func @empty(%k: !kvq.rows<?x96xbf16>) -> !kvq.rows<?x96xbf16> {
