@@ -107,6 +107,30 @@ kvq.cache @c {key = @centred, value = @plain, q_heads = 9, kv_heads = 3, layers 
 
 // -----
 
+// Query heads are no KV heads.
+kvq.constants @calib {
+  // expected-note @below {{the constant is here}}
+  kvq.constant @m source("k.mean") : tensor<2x9x64xf32>
+}
+kvq.pipeline @centred {
+  %k = kvq.rows : !kvq.rows<?x64xbf16>
+  %c = kvq.center %k by @calib::@m as f32 : !kvq.rows<?x64xbf16>
+  %r = kvq.rotate %c by hadamard<64> as bf16 : !kvq.rows<?x64xf32, center = [@calib::@m]>
+  %g = kvq.group %r along channel size 64 : !kvq.rows<?x64xbf16, basis = [hadamard<64>], center = [@calib::@m]>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16, basis = [hadamard<64>], center = [@calib::@m]>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16, basis = [hadamard<64>], center = [@calib::@m]>, 64, 2, min_form, f16>
+}
+kvq.pipeline @plain {
+  %k = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+}
+// expected-error @below {{expects constant @calib::@m for 2 layers and 3 KV heads (or 1), got 'tensor<2x9x64xf32>'}}
+kvq.cache @c {key = @centred, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
+
+// -----
+
 kvq.pipeline @plain {
   %k = kvq.rows : !kvq.rows<?x64xbf16>
   %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>

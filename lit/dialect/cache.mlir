@@ -19,3 +19,27 @@ kvq.cache @planned {key = @plain, value = @plain, q_heads = 3, kv_heads = 3, lay
 
 // CHECK: kvq.cache @recent_only {{.*}}page = 64, recent = 256}
 kvq.cache @recent_only {key = @plain, value = @plain, q_heads = 3, kv_heads = 3, layers = 1, page = 64, recent = 256}
+
+// A constant may have layers and KV heads of the cache, or one for all.
+!each = !kvq.rows<?x64xbf16, center = [@calib::@each]>
+!one = !kvq.rows<?x64xbf16, center = [@calib::@one]>
+kvq.constants @calib {
+  kvq.constant @each source("k.mean") : tensor<2x3x64xf32>
+  kvq.constant @one source("v.mean") : tensor<1x1x64xf32>
+}
+kvq.pipeline @centred_each {
+  %k = kvq.rows : !kvq.rows<?x64xbf16>
+  %c = kvq.center %k by @calib::@each : !kvq.rows<?x64xbf16>
+  %g = kvq.group %c along channel size 64 : !each
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!each, 64>
+  kvq.pack %q native : !kvq.codes<!each, 64, 2, min_form, f16>
+}
+kvq.pipeline @centred_one {
+  %v = kvq.rows : !kvq.rows<?x64xbf16>
+  %c = kvq.center %v by @calib::@one : !kvq.rows<?x64xbf16>
+  %g = kvq.group %c along channel size 64 : !one
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!one, 64>
+  kvq.pack %q native : !kvq.codes<!one, 64, 2, min_form, f16>
+}
+// CHECK: kvq.cache @means {key = @centred_each, value = @centred_one,
+kvq.cache @means {key = @centred_each, value = @centred_one, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
