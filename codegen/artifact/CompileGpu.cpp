@@ -62,7 +62,7 @@ GpuModule gpuModule(const ::kvq::CacheMethod &method, const Chip &chip, GpuCode 
   add(::kvq::KernelRole::append, appendLaunch());
   add(::kvq::KernelRole::plan, planLaunch());
   add(::kvq::KernelRole::prepare, prepareLaunch());
-  add(::kvq::KernelRole::decode, decodeLaunch(method));
+  add(::kvq::KernelRole::decode, decodeLaunch(method, chip));
   return module;
 }
 

@@ -99,7 +99,7 @@ FailureOr<::kvq::CacheMethod> readTargetMethod(const CacheAttention &found, Stri
   if (failed(method))
     return failure();
   CacheOp cache = found.cache;
-  std::string reason = target == "cpu" ? unsupportedOnCpu(*method) : unsupportedOnGpu(*method, target);
+  std::string reason = target == "cpu" ? unsupportedOnCpu(*method) : unsupportedOnGpu(*method, *findChip(target));
   if (!reason.empty())
     return cache.emitOpError(reason);
   return method;

@@ -11,18 +11,20 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <tuple>
+
 #define ARG(field) offsetof(kvq_cpu_decode_args, field)
 #define GPU_ARG(field) offsetof(kvq_gpu_decode_args, field)
 
 namespace mlir::kvq {
 namespace {
 
-constexpr int64_t kUnit = KVQ_GPU_UNIT_TOKENS, kTiles = kUnit / 16;
+constexpr int64_t kUnit = KVQ_GPU_UNIT_TOKENS;
 
 class DecodeBuilder : public GpuKernelBuilder {
 public:
   explicit DecodeBuilder(const GpuKernelBuilder &other)
-      : GpuKernelBuilder(other), space(gpuWorkspaceOf(method)), schedule(scheduleOf(method)) {}
+      : GpuKernelBuilder(other), space(gpuWorkspaceOf(method)), schedule(scheduleOf(method, chip)) {}
 
   void build();
 
@@ -35,7 +37,8 @@ private:
 
   void loadTeam();
   void attend(const Piece &piece, Ring &ring, Variable &nextUnit);
-  std::pair<Value, Value> step(Ring &ring, Value query, Value state, Value output, Value valid);
+  std::pair<Value, Value> step(Value tiles, Value query, Value state, Value output, Value valid);
+  std::pair<Value, Value> unit(Ring &ring, Value query, Value state, Value output, Value valid);
   void mergePiece(const Piece &piece);
   void mergeRow(const Piece &piece, Value q);
   void syncTeam();
@@ -69,29 +72,43 @@ void DecodeBuilder::syncTeam() {
   });
 }
 
-std::pair<Value, Value> DecodeBuilder::step(Ring &ring, Value query, Value state, Value output,
+/// `schedule.tiles` tiles at `tiles`, of which the first `valid` tokens count (all without it).
+std::pair<Value, Value> DecodeBuilder::step(Value tiles, Value query, Value state, Value output,
                                             Value valid) {
   OpBuilder &builder = emit.builder;
   Location loc = emit.loc;
-  Value unit = ring.wait();
   auto parameters = [&](TileSideKind side) -> Value {
-    return TileLoadParamsOp::create(builder, loc, fragment(FragmentKind::params), unit, valid,
-                                    record, side, kTiles);
+    return TileLoadParamsOp::create(builder, loc, fragment(FragmentKind::params), tiles, valid,
+                                    record, side, schedule.tiles);
   };
   Value keyParams = parameters(TileSideKind::key);
-  Value dots = TileDotOp::create(builder, loc, fragment(FragmentKind::dots), unit, query, record,
-                                 queries, kTiles);
+  Value dots = TileDotOp::create(builder, loc, fragment(FragmentKind::dots), tiles, query, record,
+                                 queries, schedule.tiles);
   Value scores = TileScoreOp::create(builder, loc, fragment(FragmentKind::scores), dots, keyParams,
-                                     query, valid, record, queries, kTiles);
+                                     query, valid, record, queries, schedule.tiles);
   Value valueParams = parameters(TileSideKind::value);
   auto weighed = TileWeighIntegerOp::create(
       builder, loc, fragment(FragmentKind::softmax), fragment(FragmentKind::output),
-      fragment(FragmentKind::weights), state, output, scores, valueParams, record, queries, kTiles);
+      fragment(FragmentKind::weights), state, output, scores, valueParams, record, queries,
+      schedule.tiles);
   Value sums = TileAccumulateOp::create(builder, loc, fragment(FragmentKind::output),
-                                        weighed.getSums(), unit, weighed.getWeights(), record,
-                                        queries, kTiles);
-  ring.release();
+                                        weighed.getSums(), tiles, weighed.getWeights(), record,
+                                        queries, schedule.tiles);
   return {weighed.getNext(), sums};
+}
+
+/// The next unit of the ring.
+std::pair<Value, Value> DecodeBuilder::unit(Ring &ring, Value query, Value state, Value output,
+                                            Value valid) {
+  int64_t tileBytes = ::kvq::buildRecord(record.getSpec()).tileBytes;
+  Value tiles = ring.wait();
+  for (int64_t tile = 0; tile < kUnit / 16; tile += schedule.tiles) {
+    Value rest = valid && tile ? emit.sub(valid, emit.index(16 * tile)) : valid;
+    std::tie(state, output) =
+        step(emit.offset(tiles, tile * tileBytes), query, state, output, rest);
+  }
+  ring.release();
+  return {state, output};
 }
 
 /// The units of the piece that are this warp's. The last unit of a sequence may be partly filled.
@@ -121,7 +138,7 @@ void DecodeBuilder::attend(const Piece &piece, Ring &ring, Variable &nextUnit) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(loop.getBody());
     auto [next, sums] =
-        step(ring, query, loop.getRegionIterArg(0), loop.getRegionIterArg(1), Value());
+        unit(ring, query, loop.getRegionIterArg(0), loop.getRegionIterArg(1), Value());
     scf::YieldOp::create(builder, loc, ValueRange{next, sums});
   }
   Type types[] = {state.getType(), output.getType()};
@@ -129,7 +146,7 @@ void DecodeBuilder::attend(const Piece &piece, Ring &ring, Variable &nextUnit) {
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&branch.getThenRegion().front());
-    auto [next, sums] = step(ring, query, loop.getResult(0), loop.getResult(1), rest);
+    auto [next, sums] = unit(ring, query, loop.getResult(0), loop.getResult(1), rest);
     scf::YieldOp::create(builder, loc, ValueRange{next, sums});
     builder.setInsertionPointToStart(&branch.getElseRegion().front());
     scf::YieldOp::create(builder, loc, loop.getResults());
@@ -195,8 +212,9 @@ void DecodeBuilder::mergePiece(const Piece &piece) {
   Value units = emit.sub(piece.segmentEnd, piece.segmentBegin);
   Value chunks = emit.div(emit.sub(emit.add(units, chunkUnits), one), chunkUnits);
   Value total = emit.mul(unitsBefore(argument(ARG(batch))), heads);
+  Value busy = emit.min(teams, total); // as plan divides the list
   auto teamOf = [&](Value unit) {
-    return emit.div(emit.sub(emit.mul(emit.add(unit, one), teams), one), total);
+    return emit.div(emit.sub(emit.mul(emit.add(unit, one), busy), one), total);
   };
   Value firstTeam = teamOf(piece.segmentBegin);
   Value teamsOf = emit.add(emit.sub(teamOf(emit.sub(piece.segmentEnd, one)), firstTeam), one);
@@ -239,15 +257,15 @@ void DecodeBuilder::build() {
   Value begin = emit.wide(planWord(arrays.teamUnit, team));
   Value end = emit.wide(planWord(arrays.teamUnit, emit.add(team, 1)));
   Variable seq(emit, emit.wide(planWord(arrays.teamSequence, team)));
-  Variable unit(emit, begin), nextUnit(emit, emit.add(begin, local));
+  Variable at(emit, begin), nextUnit(emit, emit.add(begin, local));
   ring.start(nextUnit.get(), teamWarps, end, seq.get());
   // The queries come from the preceding kernel; what was read so far does not (prepare).
   emit.waitForPreviousKernel();
   emit.whileTrue(
-      [&] { return emit.less(unit.get(), end); },
+      [&] { return emit.less(at.get(), end); },
       [&] {
         Piece piece;
-        piece.begin = unit.get();
+        piece.begin = at.get();
         emit.whileTrue(
             [&] {
               Value ends = emit.mul(unitsBefore(emit.add(seq.get(), 1)), heads);
@@ -274,7 +292,7 @@ void DecodeBuilder::build() {
         syncTeam();
         mergePiece(piece);
         syncTeam();
-        unit.set(piece.end);
+        at.set(piece.end);
       });
 }
 

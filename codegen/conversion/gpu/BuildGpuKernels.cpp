@@ -10,8 +10,8 @@ namespace mlir::kvq {
 namespace {
 
 constexpr int64_t kAppendWarps = 4, kPlanThreads = 1024, kPrepareWarps = 4;
-/// What a block may ask for on the smallest chip that is served.
-constexpr int64_t kSharedLimit = 160 * 1024;
+/// Query rows (in n-tiles of 4) times head dim whose integer sums fit the registers of a thread.
+constexpr int64_t kMostSums = 4 * 128;
 
 /// Names the target in every reason.
 class Refusal {
@@ -46,7 +46,7 @@ private:
 
 /// A kernel of one struct by value.
 void buildKernel(ModuleOp module, Location loc, StringRef name, const ::kvq::CacheMethod &method,
-                 ChipFeatures chip, GpuLaunch launch, int64_t argBytes,
+                 const Chip &chip, GpuLaunch launch, int64_t argBytes,
                  void (GpuKernelBuilder::*body)()) {
   MLIRContext *context = module.getContext();
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
@@ -63,8 +63,8 @@ void buildKernel(ModuleOp module, Location loc, StringRef name, const ::kvq::Cac
   function.setPassthroughAttr(builder.getArrayAttr(
       {attribute("nvvm.maxntid", launch.threads), attribute("nvvm.minctasm", 1)}));
   builder.setInsertionPointToStart(function.addEntryBlock(builder));
-  WarpEmit emit(builder, loc, chip);
-  (GpuKernelBuilder(emit, method, function.getArgument(0), Value()).*body)();
+  WarpEmit emit(builder, loc, chip.features);
+  (GpuKernelBuilder(emit, method, chip, function.getArgument(0)).*body)();
   LLVM::ReturnOp::create(builder, loc, ValueRange());
 }
 
@@ -76,11 +76,18 @@ GpuWorkspace gpuWorkspaceOf(const ::kvq::CacheMethod &method) {
           method.value.record.dim};
 }
 
-GpuSchedule scheduleOf(const ::kvq::CacheMethod &method) {
+static int64_t decodeBytes(const ::kvq::CacheMethod &method, const GpuSchedule &schedule) {
+  int64_t unit = 4 * ::kvq::buildRecord(method.record()).tileBytes;
+  int64_t warp = schedule.stages * (unit + 8) + 4 * gpuWorkspaceOf(method).warpWords();
+  return schedule.warps * warp;
+}
+
+GpuSchedule scheduleOf(const ::kvq::CacheMethod &method, const Chip &chip) {
   GpuSchedule schedule;
-  // Fewer warps where the sums of many queries or channels fill the registers and shared memory.
-  if (gpuWorkspaceOf(method).nTiles() * method.value.record.dim > 256)
-    schedule.warps = 4;
+  while (schedule.warps > 1 && decodeBytes(method, schedule) > chip.sharedBytes)
+    schedule.warps /= 2;
+  if (gpuWorkspaceOf(method).nTiles() > 2)
+    schedule.tiles = 2;
   return schedule;
 }
 
@@ -88,15 +95,13 @@ GpuLaunch appendLaunch() { return {32 * kAppendWarps, kAppendWarps * kAppendWarp
 GpuLaunch planLaunch() { return {kPlanThreads, 0}; }
 GpuLaunch prepareLaunch() { return {32 * kPrepareWarps, 0}; }
 
-GpuLaunch decodeLaunch(const ::kvq::CacheMethod &method) {
-  GpuSchedule schedule = scheduleOf(method);
-  int64_t unit = 4 * ::kvq::buildRecord(method.record()).tileBytes;
-  int64_t warp = schedule.stages * (unit + 8) + 4 * gpuWorkspaceOf(method).warpWords();
-  return {32 * schedule.warps, schedule.warps * warp};
+GpuLaunch decodeLaunch(const ::kvq::CacheMethod &method, const Chip &chip) {
+  GpuSchedule schedule = scheduleOf(method, chip);
+  return {32 * schedule.warps, decodeBytes(method, schedule)};
 }
 
-std::string unsupportedOnGpu(const ::kvq::CacheMethod &method, llvm::StringRef target) {
-  const Refusal refuse(target);
+std::string unsupportedOnGpu(const ::kvq::CacheMethod &method, const Chip &chip) {
+  const Refusal refuse(chip.name);
   if (std::string reason = refuse.side("key", method.key.record); !reason.empty())
     return reason;
   if (std::string reason = refuse.side("value", method.value.record); !reason.empty())
@@ -117,25 +122,30 @@ std::string unsupportedOnGpu(const ::kvq::CacheMethod &method, llvm::StringRef t
   FragmentMap map;
   if (std::string error = FragmentMap::build(method.record(), map); !error.empty())
     return error;
-  if (int64_t bytes = decodeLaunch(method).sharedBytes; bytes > kSharedLimit)
-    return refuse("at most " + std::to_string(kSharedLimit) + " bytes of shared memory a block",
-                   std::to_string(bytes));
+  int64_t rows = gpuWorkspaceOf(method).rows();
+  if (rows / 4 * method.value.record.dim > kMostSums)
+    return refuse("sums of at most " + std::to_string(4 * kMostSums) +
+                      " query rows times channels of V in the registers of a warp",
+                  std::to_string(rows) + " x " + std::to_string(method.value.record.dim));
+  if (int64_t bytes = decodeLaunch(method, chip).sharedBytes; bytes > chip.sharedBytes)
+    return refuse("at most " + std::to_string(chip.sharedBytes) + " bytes of shared memory a block",
+                  std::to_string(bytes));
   return "";
 }
 
 LogicalResult buildGpuKernels(ModuleOp module, Location loc, const ::kvq::CacheMethod &method,
                               const Chip &chip) {
-  if (std::string reason = unsupportedOnGpu(method, chip.name); !reason.empty())
+  if (std::string reason = unsupportedOnGpu(method, chip); !reason.empty())
     return emitError(loc) << reason;
   auto build = [&](StringRef name, GpuLaunch launch, int64_t bytes,
                    void (GpuKernelBuilder::*body)()) {
-    buildKernel(module, loc, name, method, chip.features, launch, bytes, body);
+    buildKernel(module, loc, name, method, chip, launch, bytes, body);
   };
-  constexpr int64_t decodeBytes = sizeof(kvq_gpu_decode_args);
+  constexpr int64_t argBytes = sizeof(kvq_gpu_decode_args);
   build("kvq_append", appendLaunch(), sizeof(kvq_cpu_append_args), &GpuKernelBuilder::appendWarps);
-  build("kvq_plan", planLaunch(), decodeBytes, &GpuKernelBuilder::plan);
-  build("kvq_prepare", prepareLaunch(), decodeBytes, &GpuKernelBuilder::prepareWarps);
-  build("kvq_decode", decodeLaunch(method), decodeBytes, &GpuKernelBuilder::decodeTeams);
+  build("kvq_plan", planLaunch(), argBytes, &GpuKernelBuilder::plan);
+  build("kvq_prepare", prepareLaunch(), argBytes, &GpuKernelBuilder::prepareWarps);
+  build("kvq_decode", decodeLaunch(method, chip), argBytes, &GpuKernelBuilder::decodeTeams);
   return success();
 }
 

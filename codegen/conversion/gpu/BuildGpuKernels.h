@@ -11,11 +11,11 @@
 
 namespace mlir::kvq {
 
-/// How a kernel is cut into warps and stages.
+/// How decode is cut into warps, stages and steps.
 struct GpuSchedule {
-  int64_t warps = 8;  ///< of a block of decode
+  int64_t warps = 8;  ///< of a block; a power of two
   int64_t stages = 2; ///< of a warp's ring
-  int64_t registers = 255; ///< the most a thread of decode may use
+  int64_t tiles = 4;  ///< of a step: what is in registers at once
 };
 
 /// Threads and dynamic shared memory of the blocks of each kernel.
@@ -24,14 +24,15 @@ struct GpuLaunch {
 };
 
 GpuWorkspace gpuWorkspaceOf(const ::kvq::CacheMethod &method);
-GpuSchedule scheduleOf(const ::kvq::CacheMethod &method);
+/// As many warps as the shared memory of `chip` allows.
+GpuSchedule scheduleOf(const ::kvq::CacheMethod &method, const Chip &chip);
 GpuLaunch appendLaunch();
 GpuLaunch planLaunch();
 GpuLaunch prepareLaunch();
-GpuLaunch decodeLaunch(const ::kvq::CacheMethod &method);
+GpuLaunch decodeLaunch(const ::kvq::CacheMethod &method, const Chip &chip);
 
-/// Why `target`, a chip, cannot serve `method`, or an empty string.
-std::string unsupportedOnGpu(const ::kvq::CacheMethod &method, llvm::StringRef target);
+/// Why `chip` cannot serve `method`, or an empty string.
+std::string unsupportedOnGpu(const ::kvq::CacheMethod &method, const Chip &chip);
 
 /// Appends @kvq_append, @kvq_plan, @kvq_prepare and @kvq_decode to `module`. Emits one diagnostic at
 /// `loc` and adds nothing when `chip` cannot serve `method`.

@@ -97,8 +97,11 @@ void GpuKernelBuilder::plan() {
   });
   emit.syncBlock();
   Value total = emit.mul(emit.wide(planWord(plan.chunks, batch)), heads);
+  // No more teams than chunks get one, so that those of a sequence follow one another.
+  Value busy = emit.min(teams, total);
+  Value divisor = emit.select(emit.less(busy, emit.index(1)), emit.index(1), busy);
   forEach(emit.add(teams, 1), [&](Value team) {
-    Value chunk = emit.div(emit.mul(total, team), teams);
+    Value chunk = emit.div(emit.mul(total, emit.min(team, busy)), divisor);
     // The last sequence that begins at or before the chunk: low begins there, high does not.
     Variable low(emit, emit.index(0)), high(emit, emit.add(batch, 1));
     auto begin = [&](Value array, Value seq) {

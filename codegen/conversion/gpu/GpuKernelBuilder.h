@@ -15,8 +15,8 @@ namespace mlir::kvq {
 
 class GpuKernelBuilder : public KernelBuilder {
 public:
-  GpuKernelBuilder(WarpEmit &emit, const ::kvq::CacheMethod &method, Value args, Value item)
-      : KernelBuilder(emit, method, args, item), warpEmit(emit) {}
+  GpuKernelBuilder(WarpEmit &emit, const ::kvq::CacheMethod &method, const Chip &chip, Value args)
+      : KernelBuilder(emit, method, args, /*item=*/Value()), warpEmit(emit), chip(chip) {}
 
   void appendWarps();
   void plan();
@@ -36,6 +36,7 @@ protected:
   Value gridWarp();
 
   WarpEmit &warpEmit;
+  const Chip &chip;
 };
 
 } // namespace mlir::kvq

@@ -80,8 +80,9 @@ typedef struct kvq_cpu_kernel_info {
  *            of a step
  *   prepare  one warp for each (sequence * kv_heads + head) * queries + query: the query in integer
  *            fragments -> `query`; zeros -> out and -inf -> lse where the length is 0
- *   decode   `teams` teams of `team_warps` warps. Team i takes chunks chunks * i / teams up to
- *            chunks * (i + 1) / teams of the list of all chunks, by (sequence, KV head, chunk)
+ *   decode   `teams` teams of `team_warps` warps. Of the first n = min(teams, chunks) team i takes
+ *            chunks chunks * i / n up to chunks * (i + 1) / n of the list of all chunks, by
+ *            (sequence, KV head, chunk)
  *
  * A unit is KVQ_GPU_UNIT_TOKENS tokens of a sequence and KV head, whatever the page; a chunk is
  * chunk_units units. A sequence and KV head that several teams share, or that has several chunks
