@@ -14,6 +14,19 @@ std::string unexpected(const Field &field, const char *what) {
          std::to_string(field.endChannel) + " " + what;
 }
 
+/// Why no map of `side` exists, whatever its fields look like.
+std::string unsupported(const ::kvq::RecordSide &side) {
+  if (side.dim % 32 || (side.bits != 2 && side.bits != 4 && side.bits != 8))
+    return "the gpu targets expect head dims that are multiples of 32 and 2, 4 or 8 bits, got dim "
+           "= " +
+           std::to_string(side.dim) + " and bits = " + std::to_string(side.bits);
+  if (side.axis == ::kvq::ParameterAxis::channel)
+    return "the gpu targets expect parameters per token, got parameters per channel";
+  if (side.outer != ::kvq::OuterScale::none)
+    return "the gpu targets expect no outer scale, got one";
+  return "";
+}
+
 int64_t byteOf(const Field &field, int64_t token, int64_t channel) {
   return bitAddress(field, token, channel) / 8;
 }
@@ -121,6 +134,9 @@ std::string paramField(const Field &field, FragmentMap &map) {
 } // namespace
 
 std::string FragmentMap::build(const ::kvq::RecordSpec &spec, FragmentMap &map) {
+  for (const ::kvq::RecordSide *side : {&spec.k, &spec.v})
+    if (std::string error = unsupported(*side); !error.empty())
+      return error;
   map = FragmentMap();
   map.spec = spec;
   map.spec.page = map.spec.block;

@@ -50,6 +50,8 @@ struct FragmentMap {
   std::vector<std::array<RegisterPlace, 2>> valueTiles; ///< [D / 16][a]
   SideParams key, value;
 
+  /// Builds the map of `spec`'s tile; verifyRecord(spec) is empty. Returns an empty string, or what
+  /// was expected and what was found.
   static std::string build(const ::kvq::RecordSpec &spec, FragmentMap &map);
 
   int64_t groupSize(bool key) const {

@@ -40,12 +40,6 @@ const ::kvq::RecordLayout &GpuLowering::layout(TileRecordAttr record) {
 }
 
 std::string GpuLowering::checkRecord(TileRecordAttr record) {
-  for (TileSideAttr side : {record.getK(), record.getV()})
-    if (side.getDim() % 32 ||
-        (side.getBits() != 2 && side.getBits() != 4 && side.getBits() != 8))
-      return "the gpu targets expect head dims that are multiples of 32 and 2, 4 or 8 bits, got "
-             "dim = " +
-             std::to_string(side.getDim()) + " and bits = " + std::to_string(side.getBits());
   FragmentMap map;
   return FragmentMap::build(record.getSpec(), map);
 }
