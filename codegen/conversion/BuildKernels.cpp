@@ -47,8 +47,8 @@ std::string unsupportedSide(const char *name, const ::kvq::SideMethod &side) {
   const ::kvq::RecordSide &record = side.record;
   if (record.dim <= 0 || record.dim > ::kvq::kMaxHeadDim || record.dim % 32)
     return expects("a head dim that is a multiple of 32 up to 576", std::to_string(record.dim));
-  if (record.bits != 2 && record.bits != 4)
-    return expects("2 or 4 bits", std::to_string(record.bits));
+  if (record.bits != 2 && record.bits != 4 && record.bits != 8)
+    return expects("2, 4 or 8 bits", std::to_string(record.bits));
   if (record.form == ::kvq::ParameterForm::norm)
     return expects("parameters of the min, zero or sym form", "the norm form");
   if (record.axis == ::kvq::ParameterAxis::channel)

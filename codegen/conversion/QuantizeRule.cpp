@@ -50,8 +50,7 @@ void QuantizeRule::zeroForm(Value low, Value high) {
   Value largest = real(Numeric::largest(side.getParams()));
   constant = emit.bitOr(isZero(narrowed), emit.notLessEqual(emit.fabs(zero), largest));
   // A group that the form cannot hold becomes one value v: code 0, scale |v|, zero -sign(v).
-  Value middle =
-      emit.widen(stored(emit.fmul(emit.fadd(low, high), real(0.5))), side.getParams());
+  Value middle = emit.widen(stored(emit.fmul(emit.fadd(low, high), real(0.5))), side.getParams());
   Value sign = emit.select(emit.fgreater(middle, real(0)), real(-1),
                            emit.select(emit.fless(middle, real(0)), real(1), real(0)));
   storedScale = emit.select(constant, stored(emit.fabs(middle)), narrowed);
@@ -60,7 +59,7 @@ void QuantizeRule::zeroForm(Value low, Value high) {
 
 void QuantizeRule::symForm(Value low, Value high) {
   Value largest = emit.fmax(emit.fabs(low), emit.fabs(high));
-  double middle = shift != 0 ? 0 : top / 2;
+  double middle = codeMiddle(side.getBits());
   Value width = emit.fdiv(largest, real(shift != 0 ? 127 : middle));
   storedScale = stored(width);
   scale = source(width, storedScale);

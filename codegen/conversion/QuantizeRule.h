@@ -9,6 +9,9 @@
 
 namespace mlir::kvq {
 
+/// The middle of the codes as stored; 8-bit codes are signed.
+inline double codeMiddle(int64_t bits) { return bits == 8 ? 0 : ((1 << bits) - 1) / 2.0; }
+
 class QuantizeRule {
 public:
   /// `low` and `high` are the f32 range of the group, zeros as +0.

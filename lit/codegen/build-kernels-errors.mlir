@@ -4,11 +4,11 @@
 kvq.pipeline @p {
   %x = kvq.rows : !kvq.rows<?x64xbf16>
   %g = kvq.group %x along channel size 64 : !kvq.rows<?x64xbf16>
-  %q = kvq.round %g to i8 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
-  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 8, min_form, f16>
+  %q = kvq.round %g to i3 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 3, min_form, f16>
 }
-// expected-error@+1 {{target cpu expects 2 or 4 bits for the key, got 8}}
-kvq.cache @eight {key = @p, value = @p, q_heads = 4, kv_heads = 2, layers = 1, page = 64}
+// expected-error@+1 {{target cpu expects 2, 4 or 8 bits for the key, got 3}}
+kvq.cache @three {key = @p, value = @p, q_heads = 4, kv_heads = 2, layers = 1, page = 64}
 
 // -----
 

@@ -65,10 +65,10 @@ func.func @side(%r: !kvq.tile_row<32>) {
 
 // -----
 
-#side = #kvq.tile_side<dim = 64, bits = 8, group = 64, form = "min", params = f16>
+#side = #kvq.tile_side<dim = 64, bits = 3, group = 64, form = "min", params = f16>
 #record = #kvq.tile_record<k = #side, v = #side>
 func.func @bits(%tile: !llvm.ptr, %n: i64) {
-  // expected-error@+1 {{target cpu expects head dims that are multiples of 32 and 2 or 4 bits, got dim = 64 and bits = 8}}
+  // expected-error@+1 {{target cpu expects head dims that are multiples of 32 and 2, 4 or 8 bits, got dim = 64 and bits = 3}}
   %p = kvq.tile.load_params %tile, %n {record = #record, side = #kvq.side<key>}
     : (!llvm.ptr, i64) -> !kvq.fragment<params>
   return

@@ -85,7 +85,7 @@ ElementType resultType(const SideMethod &side, std::mt19937_64 &random) {
 void drawSide(MethodCase &c, bool key, int dim, std::mt19937_64 &random) {
   SideMethod &side = sideOf(c, key);
   side.record.dim = dim;
-  side.record.bits = pick(random, {2, 4});
+  side.record.bits = pick(random, {2, 4, 8});
   side.record.form = pick(random, {ParameterForm::min, ParameterForm::zero, ParameterForm::sym});
   side.record.element = pick(random, {ElementType::f16, ElementType::bf16, ElementType::f32});
   side.record.group = pick(random, {0, 0, 32, 64, 128});
@@ -222,6 +222,24 @@ MethodCase randomMethod(uint64_t seed) {
   c.method.attention.rows = pick(random, {ElementType::f16, ElementType::bf16, ElementType::f32});
   c.text = describe(c.method);
   return c;
+}
+
+std::vector<MethodCase> eightBitMethods() {
+  const ParameterForm forms[] = {ParameterForm::min, ParameterForm::zero, ParameterForm::sym};
+  const int bits[][2] = {{8, 8}, {8, 2}, {4, 8}};
+  std::vector<MethodCase> cases;
+  for (size_t i = 0; i < std::size(bits); ++i)
+    for (size_t j = 0; j < std::size(forms); ++j) {
+      MethodCase c = plainMethod(cases.size() % 2 ? 96 : 128, 64, 3);
+      c.method.key.record.bits = bits[i][0], c.method.value.record.bits = bits[i][1];
+      c.method.key.record.form = forms[j];
+      c.method.value.record.form = forms[(i + j) % 3];
+      c.method.key.record.group = cases.size() % 3 ? 32 : 0;
+      c.method.attention.rows = ElementType::f32;
+      c.text = describe(c.method);
+      cases.push_back(c);
+    }
+  return cases;
 }
 
 Inputs makeInputs(const CacheMethod &method, int64_t tokens, int64_t batch, Data data,

@@ -35,6 +35,9 @@ void addClip(MethodCase &c, bool key, Step::Clip clip, double value, bool perGro
 /// Draws every axis that the CPU target serves.
 MethodCase randomMethod(uint64_t seed);
 
+/// 8 bits on both sides, on the key and on the value, in every form.
+std::vector<MethodCase> eightBitMethods();
+
 enum class Data { random, heavyTailed, dominant };
 /// K rows, V rows and queries of `tokens` tokens: standard normal; Student's t with 3 degrees of
 /// freedom; or one token whose key points along the queries, far above a flat tail. V has mean 1.5

@@ -111,6 +111,14 @@ TEST(Append, RandomMethodsEqualTheOracle) {
     checkAppend(randomMethod(seed), all[seed % all.size()], seed);
 }
 
+/// Signed codes, on one side or both.
+TEST(Append, EightBitsEqualTheOracle) {
+  std::vector<CpuLevel> all = levels();
+  std::vector<MethodCase> cases = eightBitMethods();
+  for (size_t i = 0; i < cases.size(); ++i)
+    checkAppend(cases[i], all[i % all.size()], 100 + i);
+}
+
 TEST(Append, LargestHeadDim) {
   MethodCase c = plainMethod(576, 512, 1);
   std::mt19937_64 random(7);

@@ -175,9 +175,20 @@ TEST(Decode, RandomMethodsWithinBounds) {
   RecordProperty("worst_f32", std::to_string(worst));
 }
 
+TEST(Decode, EightBitsWithinBounds) {
+  for (const MethodCase &c : eightBitMethods()) {
+    SCOPED_TRACE(c.text);
+    FilledCache run = makeRun(c, mlir::kvq::hostCpuLevel(), 150, 3, Data::heavyTailed, 31);
+    ASSERT_TRUE(run.kernels);
+    double worst = 0;
+    checkLengths(run, {1, 17, 150}, 64, worst);
+    EXPECT_LE(worst, kAttentionError);
+  }
+}
+
 /// Many pages and long tails, where fixed-point probabilities and naive sums fail first.
 TEST(Decode, LongContexts) {
-  for (int bits : {2, 4}) {
+  for (int bits : {2, 4, 8}) {
     MethodCase c = plainMethod(64, 64, 4);
     c.method.kv_heads = 1;
     c.method.q_heads = 4;
@@ -240,31 +251,52 @@ TEST(Decode, BitsDependOnNeitherBatchNorPage) {
     ASSERT_EQ(together.out[i], 0.0f);
 }
 
+/// Makes the keys of each KV head multiples of its query, so that token t scores about score(t).
+/// One query head per KV head, one sequence.
+template <typename Score> void alignKeys(FilledCache &run, Score score) {
+  const CacheMethod &m = run.cache->method;
+  const int64_t dim = m.key.record.dim, heads = m.kv_heads;
+  for (int64_t row = 0; row < run.tokens * heads; ++row) {
+    const float *q = &run.inputs.q[row % heads * dim];
+    float square = std::inner_product(q, q + dim, q, 0.0f) * m.attention.scale;
+    float factor = score(row / heads) / square;
+    std::transform(q, q + dim, &run.inputs.k[row * dim], [=](float x) { return factor * x; });
+  }
+  run.cache->append(*run.kernels, Rows(m.key.rows, run.inputs.k), Rows(m.value.rows, run.inputs.v),
+                    0, run.tokens);
+  run.keys = dequantizeSide(*run.cache, 'k', run.tokens);
+}
+
 /// One key scores `top`, all others 150 less: no exponential of a score itself is a number one can
 /// work with, and neither is that of their distance.
 TEST(Decode, ScoresFarFromZeroAndApart) {
   MethodCase c = plainMethod(64, 64, 1);
   c.method.attention.rows = ElementType::f32;
-  const int64_t tokens = 150, dim = 64, heads = c.method.kv_heads;
-  FilledCache run = makeRun(c, mlir::kvq::hostCpuLevel(), tokens, 1, Data::random, 23);
+  FilledCache run = makeRun(c, mlir::kvq::hostCpuLevel(), 150, 1, Data::random, 23);
   ASSERT_TRUE(run.kernels);
   for (float top : {120.0f, -120.0f})
-    for (int64_t chosen : {int64_t(5), tokens - 3}) {
+    for (int64_t chosen : {5, 147}) {
       SCOPED_TRACE("top " + std::to_string(top) + " at " + std::to_string(chosen));
-      for (int64_t row = 0; row < tokens * heads; ++row) {
-        const float *q = &run.inputs.q[row % heads * dim];
-        float square = std::inner_product(q, q + dim, q, 0.0f) * c.method.attention.scale;
-        float score = row / heads == chosen ? top : top - 150;
-        std::transform(q, q + dim, &run.inputs.k[row * dim],
-                       [&](float x) { return score * x / square; });
-      }
-      run.cache->append(*run.kernels, Rows(c.method.key.rows, run.inputs.k),
-                        Rows(c.method.value.rows, run.inputs.v), 0, tokens);
-      run.keys = dequantizeSide(*run.cache, 'k', tokens);
+      alignKeys(run, [=](int64_t token) { return token == chosen ? top : top - 150; });
       double worst = 0;
       for (int64_t split : {64, 1024})
-        checkLengths(run, {tokens}, split, worst);
+        checkLengths(run, {150}, split, worst);
     }
+}
+
+/// Of two keys the output holds one exponential: bounded by its own error of 2e-7, not by that of
+/// the sums of a long context.
+TEST(Decode, OneExponential) {
+  MethodCase c = plainMethod(64, 64, 1);
+  c.method.attention.rows = ElementType::f32;
+  FilledCache run = makeRun(c, mlir::kvq::hostCpuLevel(), 2, 1, Data::random, 29);
+  ASSERT_TRUE(run.kernels);
+  double worst = 0;
+  for (int step = 0; step <= 40; ++step) {
+    alignKeys(run, [=](int64_t token) { return token == 0 ? 0 : -0.1f * float(step); });
+    checkLengths(run, {2}, 1024, worst);
+  }
+  EXPECT_LE(worst, 1e-6);
 }
 
 TEST(Decode, QueryOfNanGivesNan) {
@@ -286,7 +318,7 @@ TEST(Refusal, OneDiagnosticNamesTheTarget) {
     void (*change)(CacheMethod &);
   } cases[] = {
       {"multiple of 32", [](CacheMethod &m) { m.key.record.dim = 80; }},
-      {"got 8", [](CacheMethod &m) { m.key.record.bits = 8; }},
+      {"got 1", [](CacheMethod &m) { m.key.record.bits = 1; }},
       {"got 3", [](CacheMethod &m) { m.value.record.bits = 3; }},
       {"norm form", [](CacheMethod &m) { m.value.record.form = ParameterForm::norm; }},
       {"per channel", [](CacheMethod &m) { m.key.record.axis = ParameterAxis::channel; }},

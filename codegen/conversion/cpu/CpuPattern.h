@@ -5,9 +5,9 @@
 // where they are made.
 #pragma once
 
+#include "codegen/conversion/Numeric.h"
 #include "codegen/conversion/TileMap.h"
 #include "codegen/conversion/Workspace.h"
-#include "codegen/conversion/Numeric.h"
 #include "dialect/KVQTile.h"
 
 #include "mlir/Transforms/DialectConversion.h"
@@ -67,8 +67,8 @@ std::pair<Value, Value> rangeOf(Numeric &emit, Value row, int64_t count);
 
 /// The codes of `slot` in each byte of `row`, as bytes.
 Value extractSlot(Numeric &emit, Value row, int slot, int bits);
-/// 16 of them in fp32.
-Value unitCodes(Numeric &emit, Value slotBytes, int unit);
+/// 16 of them in fp32; 8-bit codes are signed.
+Value unitCodes(Numeric &emit, Value slotBytes, int unit, int bits);
 /// What every row of `rowBytes` bytes at `offset` of a tile is aligned to.
 int64_t rowAlignment(const TileMap &map, int64_t offset, int64_t rowBytes);
 

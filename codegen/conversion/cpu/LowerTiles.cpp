@@ -36,8 +36,9 @@ const TileMap &CpuLowering::map(TileRecordAttr record) {
 
 std::string CpuLowering::checkRecord(TileRecordAttr record) {
   for (TileSideAttr side : {record.getK(), record.getV()})
-    if (side.getDim() % 32 || (side.getBits() != 2 && side.getBits() != 4))
-      return "target cpu expects head dims that are multiples of 32 and 2 or 4 bits, got dim = " +
+    if (side.getDim() % 32 || (side.getBits() != 2 && side.getBits() != 4 && side.getBits() != 8))
+      return "target cpu expects head dims that are multiples of 32 and 2, 4 or 8 bits, got dim "
+             "= " +
              std::to_string(side.getDim()) + " and bits = " + std::to_string(side.getBits());
   TileMap map;
   return TileMap::build(record.getSpec(), map);

@@ -183,7 +183,7 @@ class Accumulate : public CpuPattern<TileAccumulateOp> {
           Value slotBytes = extractSlot(emit, bytes, slotIndex, map.spec.v.bits);
           SmallVector<Value> codes;
           for (int unit = 0; unit < cut.units; ++unit)
-            codes.push_back(unitCodes(emit, slotBytes, unit));
+            codes.push_back(unitCodes(emit, slotBytes, unit, map.spec.v.bits));
           int64_t pattern = patterns.first[index * map.valueSlots + slotIndex] * kLaneBytes;
           Value at = emit.add(rowStart, slotIndex * kLaneBytes);
           emit.loop(op.getQueries(), [&](Value q) {

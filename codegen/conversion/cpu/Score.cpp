@@ -2,6 +2,7 @@
 //
 // Scores of a tile. Params: [group][scale, offset][16 tokens]. Dots: [query][group][16 tokens].
 // Scores: [query][16].
+#include "codegen/conversion/QuantizeRule.h"
 #include "codegen/conversion/cpu/CpuPattern.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -16,8 +17,10 @@ Value extractSlot(Numeric &emit, Value row, int slot, int bits) {
                                 : emit.bitAnd(lanes, emit.integer(row.getType(), (1 << bits) - 1));
 }
 
-Value unitCodes(Numeric &emit, Value slotBytes, int unit) {
+Value unitCodes(Numeric &emit, Value slotBytes, int unit, int bits) {
   Value bytes = emit.slice(slotBytes, int64_t(unit) * kLanes, kLanes);
+  if (bits == 8)
+    return arith::SIToFPOp::create(emit.builder, emit.loc, emit.vecF32(kLanes), bytes);
   return arith::UIToFPOp::create(emit.builder, emit.loc, emit.vecF32(kLanes), bytes);
 }
 
@@ -60,7 +63,7 @@ class LoadParams : public CpuPattern<TileLoadParamsOp> {
           load(emit, map, operands.getTile(), params.scale[group], side.getParams(), mask);
       Value offset;
       if (side.getForm() == "sym") {
-        offset = emit.fmul(scale, emit.real(scale.getType(), -((1 << side.getBits()) - 1) / 2.0));
+        offset = emit.fmul(scale, emit.real(scale.getType(), -codeMiddle(side.getBits())));
       } else {
         offset = load(emit, map, operands.getTile(), params.zero[group], side.getParams(), mask);
         if (side.getForm() == "zero")
@@ -99,7 +102,7 @@ class Dot : public CpuPattern<TileDotOp> {
       for (int slot = 0; slot < map.keySlots; ++slot) {
         Value slotBytes = extractSlot(emit, bytes, slot, map.spec.k.bits);
         for (int unit = 0; unit < cut.units; ++unit, at += 8) {
-          Value codes = unitCodes(emit, slotBytes, unit);
+          Value codes = unitCodes(emit, slotBytes, unit, map.spec.k.bits);
           for (int64_t q = 0; q < block; ++q) {
             Value eight = emit.load(emit.vecF32(8), emit.offset(query, 4 * (q * dim + at)));
             Value &sum = acc[q][cut.groups[slot]];

@@ -2,13 +2,17 @@
 //
 // The fragments that a warp carries from step to step of a decode.
 //
-//   softmax  [n-tile]: reference m, sum l, and for each value group the sum of p * (offset + mid *
-//            scale) and the integer sum of the weights; then the tokens since the last move
+//   softmax  [n-tile]: the reference m of the weights being made, the sum l of p, and for each value
+//            group the sum of p * (offset + mid * scale) and the integer sum of the weights; the
+//            frame M of what was moved to fp32, its sum of p and its sums of offsets. Then the
+//            tokens since the last move
 //   output   the address of the fp32 sums in shared memory, then i32 [n-tile][m-tile][4]: channel
 //            16 i + 8 a + g, element 2 a + part holds the high or low part of query t
 #pragma once
 
 #include "codegen/conversion/gpu/GpuPattern.h"
+
+#include <algorithm>
 
 namespace mlir::kvq {
 
@@ -16,62 +20,101 @@ class Accumulators {
 public:
   Accumulators(WarpEmit &emit, const FragmentMap &map, int64_t queries, Value state, Value output)
       : emit(emit), map(map), nTiles((queries + 3) / 4), groups(map.groups(/*key=*/false)),
-        mTiles(map.spec.v.dim / 16), state(state), output(output) {}
+        mTiles(map.spec.v.dim / 16), queries(queries), state(state), output(output) {}
 
   WarpEmit &emit;
   const FragmentMap &map;
-  int64_t nTiles, groups, mTiles;
+  int64_t nTiles, groups, mTiles, queries;
 
   static constexpr double kFirstReference = -1e30;
   /// Tokens between two moves of the accumulators to fp32: record.md section 8.
   static constexpr int64_t kMaxTokens = 32768;
 
-  static int64_t stateWords(int64_t nTiles, int64_t groups) { return nTiles * (2 + 2 * groups) + 1; }
+  // Fields of an n-tile.
+  static constexpr int64_t kReference = 0, kSum = 1, kFrame = 2, kMovedSum = 3, kOffsets = 4;
+  static int64_t fields(int64_t groups) { return kOffsets + 3 * groups; }
+  static int64_t stateWords(int64_t nTiles, int64_t groups) { return nTiles * fields(groups) + 1; }
   int64_t outputWords() const { return 2 + nTiles * mTiles * 4; }
 
   Value real(int64_t n, int64_t field) { return emit.loadReal(state, at(n, field)); }
-  Value weightSum(int64_t n, int64_t group) { return emit.loadWord(state, at(n, 2 + groups + group)); }
+  Value offsets(int64_t n, int64_t group) { return real(n, kOffsets + group); }
+  Value movedOffsets(int64_t n, int64_t group) { return real(n, kOffsets + groups + group); }
+  Value weightSum(int64_t n, int64_t group) {
+    return emit.loadWord(state, at(n, kOffsets + 2 * groups + group));
+  }
   void put(Value value, int64_t n, int64_t field) { emit.put(value, state, at(n, field)); }
-  void putWeightSum(Value value, int64_t n, int64_t group) { put(value, n, 2 + groups + group); }
+  void putOffsets(Value value, int64_t n, int64_t group) { put(value, n, kOffsets + group); }
+  void putWeightSum(Value value, int64_t n, int64_t group) {
+    put(value, n, kOffsets + 2 * groups + group);
+  }
   Value tokens() { return emit.loadWord(state, at(nTiles, 0)); }
   void putTokens(Value value) { emit.put(value, state, at(nTiles, 0)); }
+
+  /// Queries of an n-tile; the other columns are padding.
+  int64_t queriesOf(int64_t n) const { return std::min<int64_t>(4, queries - 4 * n); }
 
   int64_t sumAt(int64_t n, int64_t mTile) const { return 8 + 16 * (n * mTiles + mTile); }
   /// Value group of the channels of m-tile `mTile`.
   int64_t groupOf(int64_t mTile) const { return 16 * mTile / map.groupSize(/*key=*/false); }
 
-  /// Offsets of n-tile `n` less the middle of the code range in rounded weights.
-  Value centredOffset(int64_t n, int64_t group) {
-    Value sum = emit.toReal(weightSum(n, group));
-    return emit.multiplyAdd(sum, emit.real(emit.f32(), -middle()), real(n, 2 + group));
-  }
   double middle() const { return codeMiddle(map.spec.v.bits); }
 
-  /// sums = (sums + accumulators) * factor + addend(group), and clears the accumulators.
-  void moveSums(int64_t n, Value factor, function_ref<Value(int64_t)> addend) {
+  /// Moves what n-tile `n` gathered at its reference into the fp32 sums, whose frame becomes the
+  /// larger of both, and clears it.
+  void move(int64_t n) {
+    Value reference = real(n, kReference), frame = real(n, kFrame);
+    Value next = emit.maxNumber(reference, frame);
+    Value old = emit.exp2(emit.fsub(frame, next)), now = emit.exp2(emit.fsub(reference, next));
+    put(next, n, kFrame);
+    put(emit.multiplyAdd(real(n, kSum), now, emit.fmul(real(n, kMovedSum), old)), n, kMovedSum);
+    put(emit.real(emit.f32(), 0), n, kSum);
+    for (int64_t group = 0; group < groups; ++group) {
+      // The middle of the code range was counted with exact weights; here the rounded ones leave.
+      Value middles = emit.fmul(emit.toReal(weightSum(n, group)), emit.real(emit.f32(), middle()));
+      Value centred = emit.fsub(offsets(n, group), middles);
+      put(emit.multiplyAdd(centred, now, emit.fmul(movedOffsets(n, group), old)), n,
+          kOffsets + groups + group);
+      putOffsets(emit.real(emit.f32(), 0), n, group);
+      putWeightSum(emit.word(0), n, group);
+    }
+    moveSums(n, old, now);
+  }
+
+  /// Adds `addend(group)` to the fp32 sums of n-tile `n`.
+  void addToSums(int64_t n, function_ref<Value(int64_t)> addend) {
     Value sums = emit.load(emit.pointer(), output, 8);
     for (int64_t mTile = 0; mTile < mTiles; ++mTile)
-      for (int64_t a = 0; a < 2; ++a) {
-        Value high = emit.loadWord(output, sumAt(n, mTile) + 8 * a);
-        Value low = emit.loadWord(output, sumAt(n, mTile) + 8 * a + 4);
-        Value value = emit.multiplyAdd(emit.toReal(high), emit.real(emit.f32(), 256),
-                                       emit.toReal(low));
-        int slot = map.valueTiles[mTile][a].slot;
-        double unit = 1.0 / double(int64_t(1) << (map.spec.v.bits * slot));
-        int64_t place = 4 * ((n * 2 * mTiles + 2 * mTile + a) * GpuWorkspace::kPitch);
-        Value moved = emit.multiplyAdd(value, emit.real(emit.f32(), unit), emit.loadReal(sums, place));
-        if (factor)
-          moved = emit.fmul(moved, factor);
-        if (addend)
-          moved = emit.fadd(moved, addend(groupOf(mTile)));
-        emit.put(moved, sums, place);
-        emit.put(emit.word(0), output, sumAt(n, mTile) + 8 * a);
-        emit.put(emit.word(0), output, sumAt(n, mTile) + 8 * a + 4);
-      }
+      for (int64_t a = 0; a < 2; ++a)
+        emit.put(emit.fadd(emit.loadReal(sums, place(n, mTile, a)), addend(groupOf(mTile))), sums,
+                 place(n, mTile, a));
   }
 
 private:
-  int64_t at(int64_t n, int64_t field) const { return 4 * (n * (2 + 2 * groups) + field); }
+  /// Byte of the fp32 sum of channels 16 mTile + 8 a + g.
+  int64_t place(int64_t n, int64_t mTile, int64_t a) const {
+    return 4 * (n * 2 * mTiles + 2 * mTile + a) * GpuWorkspace::kPitch;
+  }
+
+  /// sums = sums * old + accumulators * now; the accumulators become 0.
+  void moveSums(int64_t n, Value old, Value now) {
+    Value sums = emit.load(emit.pointer(), output, 8);
+    for (int64_t mTile = 0; mTile < mTiles; ++mTile)
+      for (int64_t a = 0; a < 2; ++a) {
+        int64_t high = sumAt(n, mTile) + 8 * a;
+        Value value = emit.multiplyAdd(emit.toReal(emit.loadWord(output, high)),
+                                       emit.real(emit.f32(), 256),
+                                       emit.toReal(emit.loadWord(output, high + 4)));
+        int slot = map.valueTiles[mTile][a].slot;
+        double unit = 1.0 / double(int64_t(1) << (map.spec.v.bits * slot));
+        Value moved = emit.fmul(emit.fmul(value, emit.real(emit.f32(), unit)), now);
+        moved = emit.multiplyAdd(emit.loadReal(sums, place(n, mTile, a)), old, moved);
+        emit.put(moved, sums, place(n, mTile, a));
+        emit.put(emit.word(0), output, high);
+        emit.put(emit.word(0), output, high + 4);
+      }
+  }
+
+  int64_t at(int64_t n, int64_t field) const { return 4 * (n * fields(groups) + field); }
   Value state, output;
 };
 

@@ -6,6 +6,7 @@
 // of the other fragments is stated where they are made.
 #pragma once
 
+#include "codegen/conversion/QuantizeRule.h"
 #include "codegen/conversion/gpu/FragmentMap.h"
 #include "codegen/conversion/gpu/GpuWorkspace.h"
 #include "codegen/conversion/gpu/WarpEmit.h"
@@ -68,8 +69,6 @@ inline constexpr int64_t kAppendWarpBytes = 576;
 /// What the codes of a side become in an MMA: 2-bit codes are taken as multiples of 64 by the dot
 /// and of 4^slot by the output; the other codes as they are, or times 16 in the upper half.
 inline int64_t keyMultiplier(int64_t bits) { return bits == 2 ? 64 : 1; }
-/// The middle of the codes of a form that stores a zero: what a rounding of weights is centred at.
-inline double codeMiddle(int64_t bits) { return bits == 8 ? 0 : ((1 << bits) - 1) / 2.0; }
 
 /// Registers of lane words for a 16-byte, 8-byte or 4-byte vector.
 SmallVector<Value> loadLaneVector(WarpEmit &emit, Value tile, const LaneVector &vector);

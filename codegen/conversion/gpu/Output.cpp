@@ -96,11 +96,13 @@ class Flush : public GpuPattern<TileFlushOp> {
     };
     Value lane = emit.lane();
     for (int64_t n = 0; n < sums.nTiles; ++n) {
+      sums.move(n);
       SmallVector<Value> offsets;
       for (int64_t group = 0; group < sums.groups; ++group)
-        offsets.push_back(overTokens(sums.centredOffset(n, group)));
-      sums.moveSums(n, Value(), [&](int64_t group) { return offsets[group]; });
-      Value total = overTokens(sums.real(n, 1)), reference = sums.real(n, 0);
+        offsets.push_back(overTokens(sums.movedOffsets(n, group)));
+      sums.addToSums(n, [&](int64_t group) { return offsets[group]; });
+      Value total = overTokens(sums.real(n, Accumulators::kMovedSum));
+      Value reference = sums.real(n, Accumulators::kFrame);
       emit.when(emit.less(lane, emit.word(4)), [&] {
         Value at = emit.offset(operands.getPartial(), emit.mul(emit.wide(lane), 8));
         emit.put(reference, at, 4 * (space.warpMaxima() + 8 * n));

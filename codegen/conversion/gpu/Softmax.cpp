@@ -4,14 +4,18 @@
 // whose low 16 bits are the weight (kernels.md section 5).
 #include "codegen/conversion/gpu/Accumulators.h"
 
+#include <cmath>
+
 namespace mlir::kvq {
 namespace {
 
 constexpr double kMagic = 8388608; // 2^23
 constexpr uint32_t kMagicBits = 0x4b000000;
 constexpr double kMaxWeight = 65535;
-/// A raised reference leaves two bits of the weights free.
-constexpr double kHeadRoom = 13.9999, kLimit = 15.9999;
+/// The largest weight of a step keeps at least 11 of its 16 bits: behind one dominating token a flat
+/// tail would else be rounded away (kernels.md section 8.1). A new reference puts it at 14 bits.
+constexpr double kLeastBits = 11, kNewBits = 13.9999, kMostBits = 15.9999;
+constexpr double kNoScore = -3e38;
 /// A scale of 0 (a constant row) must not let p grow without bound; its codes are 0, so any weight
 /// does.
 constexpr double kLeastScale = 0x1p-60;
@@ -21,13 +25,15 @@ class InitSoftmax : public GpuPattern<TileInitSoftmaxOp> {
   SmallVector<Value> lower(TileInitSoftmaxOp op, Adaptor, WarpEmit &emit) const final {
     int64_t nTiles = (op.getQueries() + 3) / 4;
     int64_t groups = op.getRecord() ? lowering.map(*op.getRecord()).groups(/*key=*/false) : 1;
-    int64_t words = Accumulators::stateWords(nTiles, groups), perTile = 2 + 2 * groups;
+    int64_t words = Accumulators::stateWords(nTiles, groups);
+    int64_t fields = Accumulators::fields(groups);
     Value state = emit.registers(words);
-    for (int64_t word = 0; word < words; ++word)
-      emit.put(word % perTile == 0 && word / perTile < nTiles
-                   ? emit.real(emit.f32(), Accumulators::kFirstReference)
-                   : emit.real(emit.f32(), 0),
-               state, 4 * word);
+    for (int64_t word = 0; word < words; ++word) {
+      int64_t field = word < nTiles * fields ? word % fields : -1;
+      bool reference = field == Accumulators::kReference || field == Accumulators::kFrame;
+      emit.put(emit.real(emit.f32(), reference ? Accumulators::kFirstReference : 0), state,
+               4 * word);
+    }
     return {state};
   }
 };
@@ -40,11 +46,11 @@ public:
         weights(weights), pending(emit.registers(sums.nTiles * (1 + 2 * sums.groups))),
         offsets(sums.map.spec.v.form != ::kvq::ParameterForm::sym) {}
 
-  /// Writes weights and pending sums; the largest weight plus 2^23.
-  Value weigh() {
-    Value top = emit.real(emit.f32(), 0);
+  /// Writes weights and pending sums. The largest weight of each n-tile in this lane, plus 2^23.
+  SmallVector<Value> weigh() {
+    SmallVector<Value> tops;
     for (int64_t n = 0; n < sums.nTiles; ++n) {
-      Value l, m = emit.fneg(sums.real(n, 0));
+      Value l, top, m = emit.fneg(sums.real(n, Accumulators::kReference));
       SmallVector<Value> z(sums.groups), w(sums.groups);
       auto add = [&](Value &sum, Value value) { sum = sum ? emit.add(sum, value) : value; };
       for (int64_t tile = 0; tile < tiles; ++tile)
@@ -56,7 +62,7 @@ public:
             Value x = emit.multiplyAdd(p, s, emit.real(emit.f32(), kMagic));
             Value bits = emit.bitcast(x, emit.i32());
             emit.put(bits, weights, 4 * (((tile * sums.nTiles + n) * sums.groups + group) * 2 + r));
-            top = emit.maxNumber(top, x);
+            top = top ? emit.maxNumber(top, x) : x;
             add(w[group], bits);
             if (!offsets)
               continue;
@@ -69,14 +75,39 @@ public:
         emit.put(offsets ? z[group] : emit.real(emit.f32(), 0), pending, at(n, 1 + group));
         emit.put(w[group], pending, at(n, 1 + sums.groups + group));
       }
+      tops.push_back(top);
     }
-    return top;
+    return tops;
   }
 
-  /// Raises the references that are too low and brings the sums to them.
-  void raise() {
+  /// Whether some weight does not fit, or the largest weight of some query has too few bits.
+  Value mustMove(ArrayRef<Value> tops) {
+    Value bad = emit.less(emit.word(Accumulators::kMaxTokens - 16 * tiles), sums.tokens());
+    Value query = emit.bitAnd(emit.lane(), emit.word(3));
+    for (auto [n, top] : llvm::enumerate(tops)) {
+      Value large = emit.fgreater(top, emit.real(emit.f32(), kMagic + kMaxWeight));
+      if (sums.queriesOf(n) < 4)
+        large = emit.bitAnd(large, emit.less(query, emit.word(sums.queriesOf(n))));
+      bad = emit.bitOr(bad, large);
+    }
+    Value move = emit.any(bad);
+    for (auto [n, top] : llvm::enumerate(tops)) {
+      // Lanes 4 g + t of a query t: does one of them reach the bits?
+      Value lanes = emit.ballot(
+          emit.fgreater(top, emit.real(emit.f32(), kMagic + std::exp2(kLeastBits) - 1)));
+      lanes = emit.bitOr(lanes, emit.shr(lanes, 16));
+      lanes = emit.bitOr(lanes, emit.shr(lanes, 8));
+      Value all = emit.word((1 << sums.queriesOf(n)) - 1);
+      lanes = emit.bitAnd(emit.bitOr(lanes, emit.shr(lanes, 4)), all);
+      move = emit.bitOr(move, emit.less(lanes, all));
+    }
+    return move;
+  }
+
+  /// Moves the sums, and takes a new reference where the old one does not suit the step.
+  void moveReferences() {
     for (int64_t n = 0; n < sums.nTiles; ++n) {
-      Value most = emit.real(emit.f32(), -3e38);
+      Value most = emit.real(emit.f32(), kNoScore);
       for (int64_t tile = 0; tile < tiles; ++tile)
         for (int r = 0; r < 2; ++r)
           for (int64_t group = 0; group < sums.groups; ++group) {
@@ -84,17 +115,13 @@ public:
             most = emit.maxNumber(most, emit.multiplyAdd(score(tile, n, r), step(n), s));
           }
       most = emit.butterfly(most, 28, [&](Value a, Value b) { return emit.maxNumber(a, b); });
-      Value m = sums.real(n, 0);
+      sums.move(n);
+      Value m = sums.real(n, Accumulators::kReference);
       auto below = [&](double bits) { return emit.fadd(most, emit.real(emit.f32(), -bits)); };
-      Value raised = emit.select(emit.fgreater(below(kLimit), m), below(kHeadRoom), m);
-      Value factor = emit.exp2(emit.fsub(m, raised));
-      sums.put(raised, n, 0);
-      sums.put(emit.fmul(sums.real(n, 1), factor), n, 1);
-      for (int64_t group = 0; group < sums.groups; ++group) {
-        sums.put(emit.fmul(sums.centredOffset(n, group), factor), n, 2 + group);
-        sums.putWeightSum(emit.word(0), n, group);
-      }
-      sums.moveSums(n, factor, nullptr);
+      Value unfit = emit.bitOr(emit.fgreater(below(kMostBits), m), emit.fless(below(kLeastBits), m));
+      // A step may be past the end of the sequence as a whole.
+      unfit = emit.bitAnd(unfit, emit.fgreater(most, emit.real(emit.f32(), kNoScore)));
+      sums.put(emit.select(unfit, below(kNewBits), m), n, Accumulators::kReference);
     }
     sums.putTokens(emit.word(0));
   }
@@ -103,11 +130,12 @@ public:
     // Each of the 2 * tiles floats brought the bits of 2^23 into the integer sum.
     Value magic = emit.word(int32_t(uint32_t(2 * tiles) * kMagicBits));
     for (int64_t n = 0; n < sums.nTiles; ++n) {
-      sums.put(emit.fadd(sums.real(n, 1), emit.loadReal(pending, at(n, 0))), n, 1);
+      Value l = emit.loadReal(pending, at(n, 0));
+      sums.put(emit.fadd(sums.real(n, Accumulators::kSum), l), n, Accumulators::kSum);
       for (int64_t group = 0; group < sums.groups; ++group) {
         if (offsets)
-          sums.put(emit.fadd(sums.real(n, 2 + group), emit.loadReal(pending, at(n, 1 + group))), n,
-                   2 + group);
+          sums.putOffsets(
+              emit.fadd(sums.offsets(n, group), emit.loadReal(pending, at(n, 1 + group))), n, group);
         Value w = emit.sub(emit.loadWord(pending, at(n, 1 + sums.groups + group)), magic);
         sums.putWeightSum(emit.add(sums.weightSum(n, group), w), n, group);
       }
@@ -147,19 +175,15 @@ class WeighInteger : public GpuPattern<TileWeighIntegerOp> {
     int64_t tiles = op.getTiles();
     Value weights = emit.registers(tiles * sums.nTiles * sums.groups * 2);
     Weigher weigher(sums, tiles, operands.getScores(), operands.getParams(), weights);
-    // A raised reference fits by construction; the count only guards against values without order.
+    // A new reference suits by construction; the count only guards against values without order.
     Variable attempts(emit, emit.word(0));
     emit.whileTrue(
         [&] {
-          Value top = weigher.weigh();
-          Value large = emit.fgreater(top, emit.real(emit.f32(), kMagic + kMaxWeight));
-          Value full = emit.less(emit.word(Accumulators::kMaxTokens - 16 * tiles), sums.tokens());
-          Value again = emit.any(emit.bitOr(large, full));
-          return emit.unlikely(
-              emit.bitAnd(again, emit.less(attempts.get(), emit.word(2))));
+          Value move = weigher.mustMove(weigher.weigh());
+          return emit.unlikely(emit.bitAnd(move, emit.less(attempts.get(), emit.word(2))));
         },
         [&] {
-          weigher.raise();
+          weigher.moveReferences();
           attempts.set(emit.add(attempts.get(), emit.word(1)));
         });
     weigher.commit();

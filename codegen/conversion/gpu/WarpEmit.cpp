@@ -82,6 +82,10 @@ Value WarpEmit::any(Value condition) {
   return intrinsic(builder.getI1Type(), "vote.any.sync", {word(-1), condition});
 }
 
+Value WarpEmit::ballot(Value condition) {
+  return intrinsic(i32(), "vote.ballot.sync", {word(-1), condition});
+}
+
 Value WarpEmit::sumWords(Value value) {
   return intrinsic(i32(), "redux.sync.add", {value, word(-1)});
 }

@@ -54,6 +54,7 @@ public:
   /// Combines the values of all lanes whose numbers differ in the bits of `lanes`.
   Value butterfly(Value value, int lanes, function_ref<Value(Value, Value)> combine);
   Value any(Value condition);
+  Value ballot(Value condition); ///< i32: bit l is lane l's condition
   Value sumWords(Value value);    ///< i32 over the warp
   Value maxUnsigned(Value value); ///< i32 over the warp
   void syncWarp();
