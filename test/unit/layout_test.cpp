@@ -252,19 +252,42 @@ TEST(Published, ConvertsBothWays) {
     }
 }
 
-/// Offsets of the golden model: V's fields of four groups (16 bytes a row) come before K's of one
-/// group (4 bytes).
-TEST(Layout, WiderParameterRunsComeFirst) {
-  RecordSpec spec;
-  spec.k.dim = spec.v.dim = 128;
-  spec.v.group = 32;
-  std::vector<std::pair<std::string, int64_t>> offsets;
+using Offsets = std::vector<std::pair<std::string, int64_t>>;
+
+/// Name and offset of each parameter field, in the order of the record.
+Offsets parameterOffsets(const RecordSpec &spec) {
+  Offsets offsets;
   for (const Field &field : buildRecord(spec).fields)
     if (field.kind != FieldKind::code)
       offsets.emplace_back(fieldName(field), field.offset);
-  const std::vector<std::pair<std::string, int64_t>> expected = {
-      {"v.scale", 1024}, {"v.zero", 1152}, {"k.scale", 1280}, {"k.zero", 1284}};
-  EXPECT_EQ(offsets, expected);
+  return offsets;
+}
+
+/// Offsets of the golden model: V's fields of four groups (16 bytes a row) come before K's of one
+/// group (4 bytes).
+TEST(Layout, WiderParameterRunsComeFirst) {
+  EXPECT_EQ(parameterOffsets(record(64, side(128), side(128, 2, 32))),
+            (Offsets{{"v.scale", 1024}, {"v.zero", 1152}, {"k.scale", 1280}, {"k.zero", 1284}}));
+}
+
+/// Offsets of the golden model: per token one outer scale, however many groups there are; per
+/// channel the outer scales follow the parameters of their side.
+TEST(Layout, OuterScales) {
+  RecordSide groups = side(128, 2, 32), channels = side(128), tokens = side(128);
+  groups.outer = tokens.outer = OuterScale::token;
+  channels.axis = ParameterAxis::channel;
+  channels.outer = OuterScale::channel;
+  EXPECT_EQ(parameterOffsets(record(64, groups, side(128))), (Offsets{{"k.scale", 1024},
+                                                                      {"k.zero", 1152},
+                                                                      {"k.outer", 1280},
+                                                                      {"v.scale", 1284},
+                                                                      {"v.zero", 1344}}));
+  EXPECT_EQ(parameterOffsets(record(64, channels, tokens)), (Offsets{{"k.scale", 0},
+                                                                     {"k.zero", 256},
+                                                                     {"k.outer", 512},
+                                                                     {"v.scale", 1792},
+                                                                     {"v.zero", 1796},
+                                                                     {"v.outer", 1856}}));
 }
 
 } // namespace
