@@ -34,11 +34,13 @@ namespace {
 
 } // namespace
 
+static bool isElement(Type type) { return type.isF16() || type.isBF16() || type.isF32(); }
+
 LogicalResult TileSideAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t dim,
                                    int64_t bits, int64_t group, StringRef form, Type params) {
   if (form != "min" && form != "zero" && form != "sym")
     return emitError() << "expects form \"min\", \"zero\" or \"sym\", got \"" << form << "\"";
-  if (!params.isF16() && !params.isBF16() && !params.isF32())
+  if (!isElement(params))
     return emitError() << "expects params of type f16, bf16 or f32, got " << params;
   if (dim < 1 || dim > ::kvq::kMaxHeadDim)
     return emitError() << "expects dim in 1.." << ::kvq::kMaxHeadDim << ", got " << dim;
@@ -70,6 +72,61 @@ LogicalResult TileRecordAttr::verify(llvm::function_ref<InFlightDiagnostic()> em
 
 TileSideAttr TileRecordAttr::getSide(TileSideKind kind) const {
   return kind == TileSideKind::key ? getK() : getV();
+}
+
+LogicalResult mlir::kvq::verifyTileOp(Operation *op) {
+  for (StringRef name : {"queries", "tiles"})
+    if (auto count = op->getAttrOfType<IntegerAttr>(name); count && count.getInt() < 1)
+      return op->emitOpError("expects ") << name << " of at least 1, got " << count.getInt();
+  auto element = op->getAttrOfType<TypeAttr>("element");
+  if (element && !isElement(element.getValue()))
+    return op->emitOpError("expects element f16, bf16 or f32, got ") << element.getValue();
+  return success();
+}
+
+static LogicalResult verifyRow(Operation *op, int64_t channels, TileRecordAttr record,
+                               TileSideKind side) {
+  int64_t dim = record.getSide(side).getDim();
+  if (channels == dim)
+    return success();
+  return op->emitOpError("expects a row of ")
+         << dim << " channels as the " << stringifyTileSideKind(side) << " of its record, got "
+         << channels;
+}
+
+/// Partial results lie apart: outputs, maximum and sum of each query, in f32.
+static LogicalResult verifyStride(Operation *op, int64_t stride, int64_t queries, int64_t dim) {
+  int64_t least = 4 * queries * (dim + 2);
+  if (stride % 4 == 0 && stride >= least)
+    return success();
+  return op->emitOpError("expects a stride that is a multiple of 4 and at least ")
+         << least << " bytes, got " << stride;
+}
+
+LogicalResult TileClipOp::verify() {
+  int64_t dim = getRow().getType().getDim(), scope = getScope(), index = getIndex();
+  if (scope < 1 || dim % scope)
+    return emitOpError("expects a scope that divides the row's ")
+           << dim << " channels, got " << scope;
+  if (getKind() == TileClipKind::order_statistic && (index < 0 || index >= scope))
+    return emitOpError("expects an index below its scope of ") << scope << ", got " << index;
+  return success();
+}
+
+LogicalResult TileStoreQueryOp::verify() {
+  return verifyRow(*this, getRow().getType().getDim(), getRecord(), TileSideKind::key);
+}
+
+LogicalResult TileMergeWarpsOp::verify() {
+  return verifyRow(*this, getRow().getType().getDim(), getRecord(), TileSideKind::value);
+}
+
+LogicalResult TileMergePartialsOp::verify() {
+  return verifyStride(*this, getStride(), getQueries(), getRow().getType().getDim());
+}
+
+LogicalResult TileCombineOp::verify() {
+  return verifyStride(*this, getStride(), getQueries(), getRow().getType().getDim());
 }
 
 LogicalResult TileHadamardOp::verify() {

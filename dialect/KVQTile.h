@@ -12,5 +12,19 @@
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 
+namespace mlir::kvq {
+
+/// What every tile op holds to, by the names of its attributes: `queries` and `tiles` are counts,
+/// `element` is a type that a row can be stored in.
+LogicalResult verifyTileOp(Operation *op);
+
+template <typename ConcreteOp>
+class TileOpTrait : public OpTrait::TraitBase<ConcreteOp, TileOpTrait> {
+public:
+  static LogicalResult verifyTrait(Operation *op) { return verifyTileOp(op); }
+};
+
+} // namespace mlir::kvq
+
 #define GET_OP_CLASSES
 #include "dialect/KVQTileOps.h.inc"

@@ -16,7 +16,12 @@
 include "dialect/KVQTileTypes.td"
 include "mlir/IR/OpBase.td"
 
-class KVQ_TileOp<string mnemonic, list<Trait> traits = []> : Op<KVQ_Dialect, mnemonic, traits> {
+def KVQ_TileOpTrait : NativeOpTrait<"TileOpTrait"> {
+  let cppNamespace = "::mlir::kvq";
+}
+
+class KVQ_TileOp<string mnemonic, list<Trait> traits = []>
+    : Op<KVQ_Dialect, mnemonic, traits # [KVQ_TileOpTrait]> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 
@@ -162,6 +167,7 @@ def KVQ_TileClipOp : KVQ_TileOp<"tile.clip", [AllTypesMatch<["row", "result"]>]>
   let arguments = (ins KVQ_TileRowType:$row, KVQ_TileClipKindAttr:$kind, I64Attr:$scope, I64Attr:$index,
                        F64Attr:$value);
   let results = (outs KVQ_TileRowType:$result);
+  let hasVerifier = 1;
 }
 
 //===-- Append --------------------------------------------------------------------------------------------------===//
@@ -220,6 +226,7 @@ def KVQ_TileStoreQueryOp : KVQ_TileOp<"tile.store_query"> {
   }];
   let arguments = (ins KVQ_TileRowType:$row, F32:$shift, KVQ_Address:$workspace, I64:$index,
                        KVQ_TileRecordAttr:$record, I64Attr:$queries);
+  let hasVerifier = 1;
 }
 
 def KVQ_TileScaleRowOp : KVQ_TileOp<"tile.scale_row", [AllTypesMatch<["row", "result"]>]> {
@@ -395,9 +402,9 @@ def KVQ_TileWeighIntegerOp : KVQ_TileOp<"tile.weigh_integer"> {
   let description = [{
     A weight is round(exp(score - m) * scale) for a reference m per query. The reference stays while every weight of the
     step fits 16 bits; else it rises, and the sums so far (of the softmax, and the accumulators, which move to fp32) are
-    brought to it. The sum of p * offset is kept with the softmax: exact p for the middle of the code range, the rounded
-    weight for the deviation from it, so that the rounding stays centred (record.md section 7.5). Also moves the
-    accumulators before they can overflow (section 8).
+    brought to it; it falls where a step would leave too few bits. The sums of p * offset, of p * scale and of the
+    weights are kept with the softmax: the ratio of the last two corrects what rounding took from the codes. Also moves
+    the accumulators before they can overflow (record.md section 8).
 
     ```mlir
     %t, %p, %w = kvq.tile.weigh_integer %s, %o, %scores, %params {record = #record, queries = 4 : i64, tiles = 4 : i64}
@@ -439,6 +446,7 @@ def KVQ_TileMergeWarpsOp : KVQ_TileOp<"tile.merge_warps"> {
   }];
   let arguments = (ins KVQ_Address:$partials, I64:$count, I64:$index, KVQ_TileRecordAttr:$record, I64Attr:$queries);
   let results = (outs KVQ_TileRowType:$row, F32:$max, F32:$sum);
+  let hasVerifier = 1;
 }
 
 def KVQ_TileStorePartialOp : KVQ_TileOp<"tile.store_partial"> {
@@ -465,6 +473,7 @@ def KVQ_TileMergePartialsOp : KVQ_TileOp<"tile.merge_partials", [AllTypesMatch<[
   let arguments = (ins KVQ_TileRowType:$row, KVQ_Address:$partials, I64:$count, I64:$index, I64Attr:$stride,
                        I64Attr:$queries);
   let results = (outs KVQ_TileRowType:$result, F32:$max, F32:$sum);
+  let hasVerifier = 1;
 }
 
 def KVQ_TileNormalizeOp : KVQ_TileOp<"tile.normalize", [AllTypesMatch<["row", "result"]>]> {
@@ -492,6 +501,7 @@ def KVQ_TileCombineOp : KVQ_TileOp<"tile.combine"> {
   }];
   let arguments = (ins KVQ_Address:$partials, I64:$splits, I64:$index, I64Attr:$stride, I64Attr:$queries);
   let results = (outs KVQ_TileRowType:$row, F32:$lse, F32:$mass);
+  let hasVerifier = 1;
 }
 
 def KVQ_TileQueryShiftOp : KVQ_TileOp<"tile.query_shift"> {

@@ -46,13 +46,40 @@ std::string GpuLowering::checkRecord(TileRecordAttr record) {
 
 namespace {
 
+/// A lane holds every 32nd channel, so that whole warps share rows, groups and scopes.
+std::string unsupportedCount(const char *what, int64_t channels) {
+  if (channels % 32 == 0)
+    return "";
+  return std::string("the gpu targets expect ") + what + " of a multiple of 32 channels, got " +
+         std::to_string(channels);
+}
+
+/// Why no pattern of this target can serve `op`, whatever its record.
+std::string unsupported(Operation *op) {
+  SmallVector<Type> types(op->getOperandTypes());
+  llvm::append_range(types, op->getResultTypes());
+  for (Type type : types)
+    if (auto row = dyn_cast<TileRowType>(type))
+      if (std::string reason = unsupportedCount("rows", row.getDim()); !reason.empty())
+        return reason;
+  if (auto clip = dyn_cast<TileClipOp>(op))
+    return unsupportedCount("scopes", clip.getScope());
+  if (auto quantize = dyn_cast<TileQuantizeOp>(op))
+    return unsupportedCount("groups", quantize.getSide().getGroup());
+  if (auto output = dyn_cast<TileInitOutputOp>(op); output && !output.getPartial())
+    return "the gpu targets expect a partial to keep the fp32 sums in, found none";
+  if (auto softmax = dyn_cast<TileInitSoftmaxOp>(op); softmax && !softmax.getRecord())
+    return "the gpu targets expect a record that says the value groups, found none";
+  return "";
+}
+
 class LowerTilesGpu : public impl::LowerTilesGpuBase<LowerTilesGpu> {
 public:
   using LowerTilesGpuBase::LowerTilesGpuBase;
 
   void runOnOperation() final {
     GpuLowering lowering({hopper, hopper});
-    if (failed(checkRecords()))
+    if (failed(checkOps()))
       return signalPassFailure();
     TypeConverter converter;
     Type pointer = LLVM::LLVMPointerType::get(&getContext());
@@ -84,14 +111,14 @@ public:
   }
 
 private:
-  /// One diagnostic for the first op whose record this target cannot serve.
-  LogicalResult checkRecords() {
+  /// One diagnostic for the first op that this target cannot serve.
+  LogicalResult checkOps() {
     llvm::SmallDenseSet<Attribute> checked;
     WalkResult result = getOperation().walk([&](Operation *op) {
+      std::string reason = unsupported(op);
       auto record = op->getAttrOfType<TileRecordAttr>("record");
-      if (!record || !checked.insert(record).second)
-        return WalkResult::advance();
-      std::string reason = GpuLowering::checkRecord(record);
+      if (reason.empty() && record && checked.insert(record).second)
+        reason = GpuLowering::checkRecord(record);
       if (reason.empty())
         return WalkResult::advance();
       op->emitOpError(reason);
