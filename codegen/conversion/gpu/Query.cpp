@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Queries as integers: q = step * (128 hi + lo), hi in [-127, 127], lo in [-64, 63], step =
-// max|q| / 16256. Column 2 j of an n-tile holds the high parts of query j, column 2 j + 1 its low
-// parts. Query: [n-tile][k-step, h] words, then [n-tile]: step as a factor of log2 scores, sums of
-// the query over each key group in units of the dot (kernels.md section 5; the sums are of the
-// rounded query, kernels-2.md section 3).
+// Queries as integers: q = step * (256 hi + lo), hi in [-127, 127], lo in [-128, 127], step =
+// max|q| / 32512; with head dims up to 256 a dot stays below 2^31 (record.md section 8). Column 2 j
+// of an n-tile holds the high parts of query j, column 2 j + 1 its low parts. Query:
+// [n-tile][k-step, h] words, then [n-tile]: step as a factor of log2 scores, sums of the query over
+// each key group in units of the dot (kernels.md section 5; the sums are of the rounded query,
+// kernels-2.md section 3).
 #include "codegen/conversion/gpu/GpuPattern.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -12,7 +13,7 @@
 namespace mlir::kvq {
 namespace {
 
-constexpr double kSteps = 16256, kLog2E = 1.4426950408889634;
+constexpr double kSteps = 32512, kLog2E = 1.4426950408889634;
 
 GpuWorkspace workspaceOf(TileRecordAttr record, int64_t queries) {
   return {queries, record.getK().getDim(), record.getK().getDim() / record.getK().getGroup(),
@@ -32,7 +33,7 @@ class StoreQuery : public GpuPattern<TileStoreQueryOp> {
     return emit.offset(base, emit.add(emit.mul(at, 4), j));
   }
 
-  /// Lanes 0..3 of the words of padding queries hold nothing else: clear them.
+  /// Padding queries are zeros: the eight lanes of their columns, and their rows.
   static void clearPadding(WarpEmit &emit, const GpuWorkspace &space, Value base) {
     Value lane = emit.wide(emit.lane());
     for (int64_t query = space.queries; query < space.rows(); ++query) {
@@ -69,9 +70,9 @@ class StoreQuery : public GpuPattern<TileStoreQueryOp> {
       scaled = emit.fmax(emit.fmin(scaled, emit.real(emit.f32(), kSteps)),
                          emit.real(emit.f32(), -kSteps));
       Value steps = emit.roundToInt(scaled, /*halfEven=*/true);
-      Value rounded = emit.add(steps, emit.word(64));
-      Value high = arith::ShRSIOp::create(emit.builder, emit.loc, rounded, emit.word(7));
-      Value low = emit.sub(steps, emit.shl(high, 7));
+      Value rounded = emit.add(steps, emit.word(128));
+      Value high = arith::ShRSIOp::create(emit.builder, emit.loc, rounded, emit.word(8));
+      Value low = emit.sub(steps, emit.shl(high, 8));
       sums[slot / perGroup] = emit.add(sums[slot / perGroup], steps);
       Value at = emit.offset(bytes, slot * 2 * 32 * 4);
       auto byte = [&](Value value) {
@@ -80,8 +81,8 @@ class StoreQuery : public GpuPattern<TileStoreQueryOp> {
       emit.store(byte(high), at, 1);
       emit.store(byte(low), emit.offset(at, 16), 1);
     }
-    Value rowAt = emit.offset(base, emit.add(emit.mul(query, 4 * space.rowWords()),
-                                             emit.index(4 * space.rowBegin())));
+    Value rowAt = emit.offset(
+        base, emit.add(emit.mul(query, 4 * space.rowWords()), emit.index(4 * space.rowBegin())));
     Value step = emit.fmul(largest, emit.real(emit.f32(), kLog2E / kSteps / double(multiplier)));
     emit.put(step, rowAt, 0);
     for (auto [group, sum] : llvm::enumerate(sums)) {

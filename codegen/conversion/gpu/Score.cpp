@@ -39,9 +39,8 @@ public:
     Value pair = word(place.offset / 4 * 4, place.rowStride, emit.i32());
     if (place.offset % 4)
       pair = emit.shr(pair, 16);
-    return emit.widen(arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI16Type(),
-                                              pair),
-                      element);
+    return emit.widen(
+        arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI16Type(), pair), element);
   }
 
 private:
@@ -140,7 +139,7 @@ class Dot : public GpuPattern<TileDotOp> {
       }
       for (int64_t n = 0; n < nTiles; ++n)
         for (int r = 0; r < 2; ++r)
-          emit.put(emit.add(emit.shl(sums[n][2 * r], 7), sums[n][2 * r + 1]), dots,
+          emit.put(emit.add(emit.shl(sums[n][2 * r], 8), sums[n][2 * r + 1]), dots,
                    4 * ((n * groups + group) * 2 + r));
     }
   }
@@ -150,8 +149,8 @@ class Dot : public GpuPattern<TileDotOp> {
     int64_t nTiles = (op.getQueries() + 3) / 4, words = nTiles * map.groups(true) * 2;
     Value dots = emit.registers(op.getTiles() * words);
     for (int64_t tile = 0; tile < static_cast<int64_t>(op.getTiles()); ++tile)
-      dotTile(emit, map, emit.offset(operands.getTile(), tile * map.tileBytes),
-              operands.getQuery(), nTiles, emit.offset(dots, 4 * tile * words));
+      dotTile(emit, map, emit.offset(operands.getTile(), tile * map.tileBytes), operands.getQuery(),
+              nTiles, emit.offset(dots, 4 * tile * words));
     return {dots};
   }
 };
@@ -192,8 +191,8 @@ class Score : public GpuPattern<TileScoreOp> {
           }
           if (valid) {
             Value token = emit.add(row, emit.word(16 * tile + 8 * r));
-            score = emit.select(emit.less(token, valid), score,
-                                emit.realBits(emit.f32(), 0xff800000));
+            score =
+                emit.select(emit.less(token, valid), score, emit.realBits(emit.f32(), 0xff800000));
           }
           emit.put(score, scores, 4 * ((tile * nTiles + n) * 2 + r));
         }

@@ -12,9 +12,9 @@ namespace {
 constexpr double kMagic = 8388608; // 2^23
 constexpr uint32_t kMagicBits = 0x4b000000;
 constexpr double kMaxWeight = 65535;
-/// The largest weight of a step keeps at least 11 of its 16 bits: behind one dominating token a flat
-/// tail would else be rounded away (kernels.md section 8.1). A new reference puts it at 14 bits.
-constexpr double kLeastBits = 11, kNewBits = 13.9999, kMostBits = 15.9999;
+/// The largest weight of a step keeps at least 11 of its 16 bits: behind one dominating token a
+/// flat tail would else be rounded away (kernels.md section 8.1). A new reference puts it at 14.
+constexpr double kLeastBits = 11, kNewBits = 14, kMostBits = 15.9999;
 constexpr double kNoScore = -3e38;
 /// A scale of 0 (a constant row) must not let p grow without bound; its codes are 0, so any weight
 /// does.
@@ -42,16 +42,15 @@ class InitSoftmax : public GpuPattern<TileInitSoftmaxOp> {
 class Weigher {
 public:
   Weigher(Accumulators &sums, int64_t tiles, Value scores, Value params, Value weights)
-      : sums(sums), emit(sums.emit), tiles(tiles), scores(scores), params(params),
-        weights(weights), pending(emit.registers(sums.nTiles * (1 + 2 * sums.groups))),
-        offsets(sums.map.spec.v.form != ::kvq::ParameterForm::sym) {}
+      : sums(sums), emit(sums.emit), tiles(tiles), scores(scores), params(params), weights(weights),
+        pending(emit.registers(sums.nTiles * (1 + 3 * sums.groups))), offsets(!sums.symmetric()) {}
 
   /// Writes weights and pending sums. The largest weight of each n-tile in this lane, plus 2^23.
   SmallVector<Value> weigh() {
     SmallVector<Value> tops;
     for (int64_t n = 0; n < sums.nTiles; ++n) {
       Value l, top, m = emit.fneg(sums.real(n, Accumulators::kReference));
-      SmallVector<Value> z(sums.groups), w(sums.groups);
+      SmallVector<Value> z(sums.groups), exact(sums.groups), w(sums.groups);
       auto add = [&](Value &sum, Value value) { sum = sum ? emit.add(sum, value) : value; };
       for (int64_t tile = 0; tile < tiles; ++tile)
         for (int r = 0; r < 2; ++r) {
@@ -64,16 +63,19 @@ public:
             emit.put(bits, weights, 4 * (((tile * sums.nTiles + n) * sums.groups + group) * 2 + r));
             top = top ? emit.maxNumber(top, x) : x;
             add(w[group], bits);
-            if (!offsets)
-              continue;
-            Value c = centre(tile, r, group);
-            z[group] = z[group] ? emit.multiplyAdd(p, c, z[group]) : emit.fmul(p, c);
+            auto addProduct = [&](Value &sum, Value factor) {
+              sum = sum ? emit.multiplyAdd(p, factor, sum) : emit.fmul(p, factor);
+            };
+            addProduct(exact[group], s);
+            if (offsets)
+              addProduct(z[group], param(tile, r, group, 1));
           }
         }
       emit.put(l, pending, at(n, 0));
       for (int64_t group = 0; group < sums.groups; ++group) {
         emit.put(offsets ? z[group] : emit.real(emit.f32(), 0), pending, at(n, 1 + group));
-        emit.put(w[group], pending, at(n, 1 + sums.groups + group));
+        emit.put(exact[group], pending, at(n, 1 + sums.groups + group));
+        emit.put(w[group], pending, at(n, 1 + 2 * sums.groups + group));
       }
       tops.push_back(top);
     }
@@ -118,7 +120,8 @@ public:
       sums.move(n);
       Value m = sums.real(n, Accumulators::kReference);
       auto below = [&](double bits) { return emit.fadd(most, emit.real(emit.f32(), -bits)); };
-      Value unfit = emit.bitOr(emit.fgreater(below(kMostBits), m), emit.fless(below(kLeastBits), m));
+      Value unfit =
+          emit.bitOr(emit.fgreater(below(kMostBits), m), emit.fless(below(kLeastBits), m));
       // A step may be past the end of the sequence as a whole.
       unfit = emit.bitAnd(unfit, emit.fgreater(most, emit.real(emit.f32(), kNoScore)));
       sums.put(emit.select(unfit, below(kNewBits), m), n, Accumulators::kReference);
@@ -135,8 +138,11 @@ public:
       for (int64_t group = 0; group < sums.groups; ++group) {
         if (offsets)
           sums.putOffsets(
-              emit.fadd(sums.offsets(n, group), emit.loadReal(pending, at(n, 1 + group))), n, group);
-        Value w = emit.sub(emit.loadWord(pending, at(n, 1 + sums.groups + group)), magic);
+              emit.fadd(sums.offsets(n, group), emit.loadReal(pending, at(n, 1 + group))), n,
+              group);
+        Value exact = emit.loadReal(pending, at(n, 1 + sums.groups + group));
+        sums.putExactWeights(emit.fadd(sums.exactWeights(n, group), exact), n, group);
+        Value w = emit.sub(emit.loadWord(pending, at(n, 1 + 2 * sums.groups + group)), magic);
         sums.putWeightSum(emit.add(sums.weightSum(n, group), w), n, group);
       }
     }
@@ -144,7 +150,7 @@ public:
   }
 
 private:
-  int64_t at(int64_t n, int64_t field) const { return 4 * (n * (1 + 2 * sums.groups) + field); }
+  int64_t at(int64_t n, int64_t field) const { return 4 * (n * (1 + 3 * sums.groups) + field); }
   Value score(int64_t tile, int64_t n, int r) {
     return emit.loadReal(scores, 4 * ((tile * sums.nTiles + n) * 2 + r));
   }
@@ -155,11 +161,6 @@ private:
   Value scale(int64_t tile, int r, int64_t group) {
     return emit.maxNumber(param(tile, r, group, 0), emit.real(emit.f32(), kLeastScale));
   }
-  Value centre(int64_t tile, int r, int64_t group) {
-    return emit.multiplyAdd(scale(tile, r, group), emit.real(emit.f32(), sums.middle()),
-                            param(tile, r, group, 1));
-  }
-
   Accumulators &sums;
   WarpEmit &emit;
   int64_t tiles;
