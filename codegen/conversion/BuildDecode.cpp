@@ -102,12 +102,12 @@ void KernelBuilder::decode() {
     Workspace space = workspaceOf(method);
     Value workspace =
         emit.offset(pointerArgument(ARG(query)), emit.mul(seqHead, 4 * space.queryFloats()));
-    Value query = TileLoadQueryOp::create(builder, loc, fragment(FragmentKind::query), workspace, record, queries);
+    Value query = TileLoadQueryOp::create(builder, loc, fragment(FragmentKind::query), workspace,
+                                          record, queries);
     Value state = TileInitSoftmaxOp::create(builder, loc, fragment(FragmentKind::softmax), queries,
                                             /*record=*/TileRecordAttr());
-    Value output =
-        TileInitOutputOp::create(builder, loc, fragment(FragmentKind::output),
-                                 /*partial=*/Value(), record, queries);
+    Value output = TileInitOutputOp::create(builder, loc, fragment(FragmentKind::output),
+                                            /*partial=*/Value(), record, queries);
     auto loop = scf::ForOp::create(builder, loc, begin, end, emit.index(kTileTokens),
                                    ValueRange{state, output});
     {

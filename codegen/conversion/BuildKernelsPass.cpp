@@ -84,7 +84,8 @@ static LogicalResult checkFolding(FusedAttentionOp attention, StringRef target) 
   for (FoldAttr fold : folding.getAsRange<FoldAttr>())
     if (!servesFold(fold))
       return attention.emitOpError("target ")
-             << target << " has no place for factor " << fold.getFactor() << " at " << stringifyFoldPlace(fold.getAt());
+             << target << " has no place for factor " << fold.getFactor() << " at "
+             << stringifyFoldPlace(fold.getAt());
   return success();
 }
 
@@ -99,7 +100,8 @@ FailureOr<::kvq::CacheMethod> readTargetMethod(const CacheAttention &found, Stri
   if (failed(method))
     return failure();
   CacheOp cache = found.cache;
-  std::string reason = target == "cpu" ? unsupportedOnCpu(*method) : unsupportedOnGpu(*method, *findChip(target));
+  std::string reason =
+      target == "cpu" ? unsupportedOnCpu(*method) : unsupportedOnGpu(*method, *findChip(target));
   if (!reason.empty())
     return cache.emitOpError(reason);
   return method;

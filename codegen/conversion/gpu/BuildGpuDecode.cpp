@@ -24,7 +24,8 @@ constexpr int64_t kUnit = KVQ_GPU_UNIT_TOKENS;
 class DecodeBuilder : public GpuKernelBuilder {
 public:
   explicit DecodeBuilder(const GpuKernelBuilder &other)
-      : GpuKernelBuilder(other), space(gpuWorkspaceOf(method)), schedule(scheduleOf(method, chip)) {}
+      : GpuKernelBuilder(other), space(gpuWorkspaceOf(method)), schedule(scheduleOf(method, chip)) {
+  }
 
   void build();
 
@@ -66,10 +67,13 @@ void DecodeBuilder::loadTeam() {
 void DecodeBuilder::syncTeam() {
   WarpEmit &emit = warpEmit;
   Value one = emit.equal(teamWarps, emit.index(1));
-  emit.whenElse(one, [&] { emit.syncWarp(); }, [&] {
-    Value number = emit.div(emit.wide(emit.warp()), teamWarps);
-    emit.syncTeam(emit.narrowWord(emit.add(number, 1)), emit.narrowWord(emit.mul(teamWarps, 32)));
-  });
+  emit.whenElse(
+      one, [&] { emit.syncWarp(); },
+      [&] {
+        Value number = emit.div(emit.wide(emit.warp()), teamWarps);
+        emit.syncTeam(emit.narrowWord(emit.add(number, 1)),
+                      emit.narrowWord(emit.mul(teamWarps, 32)));
+      });
 }
 
 /// `schedule.tiles` tiles at `tiles`, of which the first `valid` tokens count (all without it).
@@ -87,13 +91,13 @@ std::pair<Value, Value> DecodeBuilder::step(Value tiles, Value query, Value stat
   Value scores = TileScoreOp::create(builder, loc, fragment(FragmentKind::scores), dots, keyParams,
                                      query, valid, record, queries, schedule.tiles);
   Value valueParams = parameters(TileSideKind::value);
-  auto weighed = TileWeighIntegerOp::create(
-      builder, loc, fragment(FragmentKind::softmax), fragment(FragmentKind::output),
-      fragment(FragmentKind::weights), state, output, scores, valueParams, record, queries,
-      schedule.tiles);
-  Value sums = TileAccumulateOp::create(builder, loc, fragment(FragmentKind::output),
-                                        weighed.getSums(), tiles, weighed.getWeights(), record,
-                                        queries, schedule.tiles);
+  auto weighed = TileWeighIntegerOp::create(builder, loc, fragment(FragmentKind::softmax),
+                                            fragment(FragmentKind::output),
+                                            fragment(FragmentKind::weights), state, output, scores,
+                                            valueParams, record, queries, schedule.tiles);
+  Value sums =
+      TileAccumulateOp::create(builder, loc, fragment(FragmentKind::output), weighed.getSums(),
+                               tiles, weighed.getWeights(), record, queries, schedule.tiles);
   return {weighed.getNext(), sums};
 }
 
@@ -116,12 +120,12 @@ void DecodeBuilder::attend(const Piece &piece, Ring &ring, Variable &nextUnit) {
   WarpEmit &emit = warpEmit;
   OpBuilder &builder = emit.builder;
   Location loc = emit.loc;
-  Value workspace = emit.offset(pointerArgument(ARG(query)),
-                                emit.mul(piece.segment, 4 * space.queryFloats()));
+  Value workspace =
+      emit.offset(pointerArgument(ARG(query)), emit.mul(piece.segment, 4 * space.queryFloats()));
   Value query = TileLoadQueryOp::create(builder, loc, fragment(FragmentKind::query), workspace,
                                         record, queries);
-  Value state = TileInitSoftmaxOp::create(builder, loc, fragment(FragmentKind::softmax), queries,
-                                          record);
+  Value state =
+      TileInitSoftmaxOp::create(builder, loc, fragment(FragmentKind::softmax), queries, record);
   Value output = TileInitOutputOp::create(builder, loc, fragment(FragmentKind::output), partialBase,
                                           record, queries);
   Value mine = nextUnit.get(), none = emit.index(0);
@@ -161,8 +165,8 @@ void DecodeBuilder::mergeRow(const Piece &piece, Value q) {
   OpBuilder &builder = emit.builder;
   Location loc = emit.loc;
   Type rowType = row(method.value.record.dim);
-  Value teamBase = emit.offset(
-      partialBase, emit.mul(emit.sub(emit.index(0), local), 4 * space.warpWords()));
+  Value teamBase =
+      emit.offset(partialBase, emit.mul(emit.sub(emit.index(0), local), 4 * space.warpWords()));
   auto merged = TileMergeWarpsOp::create(builder, loc, rowType, emit.f32(), emit.f32(), teamBase,
                                          teamWarps, q, record, queries);
   Variable most(emit, merged.getMax()), sum(emit, merged.getSum());
@@ -185,10 +189,9 @@ void DecodeBuilder::mergeRow(const Piece &piece, Value q) {
     finished.set(emit.select(isLast, emit.word(1), emit.word(0)));
     emit.when(isLast, [&] {
       emit.fenceDevice();
-      auto all = TileMergePartialsOp::create(builder, loc, rowType, emit.f32(), emit.f32(),
-                                             merged.getRow(),
-                                             emit.offset(partials, emit.mul(firstSlot, stride)),
-                                             parts, q, stride, queries);
+      auto all = TileMergePartialsOp::create(
+          builder, loc, rowType, emit.f32(), emit.f32(), merged.getRow(),
+          emit.offset(partials, emit.mul(firstSlot, stride)), parts, q, stride, queries);
       most.set(all.getMax());
       sum.set(all.getSum());
       emit.when(emit.equal(emit.lane(), emit.word(0)), [&] { emit.store(emit.word(0), counter); });
@@ -198,8 +201,8 @@ void DecodeBuilder::mergeRow(const Piece &piece, Value q) {
     auto normal = TileNormalizeOp::create(builder, loc, rowType, emit.f32(), emit.f32(),
                                           merged.getRow(), most.get(), sum.get());
     Value out = finishOutput(normal.getResult(), normal.getMass());
-    Value workspace = emit.offset(pointerArgument(ARG(query)),
-                                  emit.mul(piece.segment, 4 * space.queryFloats()));
+    Value workspace =
+        emit.offset(pointerArgument(ARG(query)), emit.mul(piece.segment, 4 * space.queryFloats()));
     storeOutput(piece.seq, piece.head, q, workspace, out, normal.getLse());
   });
 }
@@ -218,8 +221,8 @@ void DecodeBuilder::mergePiece(const Piece &piece) {
   };
   Value firstTeam = teamOf(piece.segmentBegin);
   Value teamsOf = emit.add(emit.sub(teamOf(emit.sub(piece.segmentEnd, one)), firstTeam), one);
-  Value chunkBase = emit.add(
-      emit.mul(emit.wide(planWord(arrays.chunks, piece.seq)), heads), emit.mul(piece.head, chunks));
+  Value chunkBase = emit.add(emit.mul(emit.wide(planWord(arrays.chunks, piece.seq)), heads),
+                             emit.mul(piece.head, chunks));
   parts = emit.select(deterministic, chunks, teamsOf);
   firstSlot = emit.select(deterministic, chunkBase, emit.add(firstTeam, piece.segment));
   Value chunk = emit.div(emit.sub(piece.begin, piece.segmentBegin), chunkUnits);
@@ -253,7 +256,8 @@ void DecodeBuilder::build() {
                     heads,
                     arrays.units,
                     tileBytes};
-  Ring ring(emit, source, schedule.stages, emit.offset(shared, emit.mul(warp, ringBytes)), barriers);
+  Ring ring(emit, source, schedule.stages, emit.offset(shared, emit.mul(warp, ringBytes)),
+            barriers);
   Value begin = emit.wide(planWord(arrays.teamUnit, team));
   Value end = emit.wide(planWord(arrays.teamUnit, emit.add(team, 1)));
   Variable seq(emit, emit.wide(planWord(arrays.teamSequence, team)));
@@ -283,8 +287,8 @@ void DecodeBuilder::build() {
         piece.length = emit.wide(emit.load(
             emit.i32(), emit.offset(pointerArgument(ARG(lengths)), emit.mul(piece.seq, 4))));
         Value chunkNumber = emit.div(emit.sub(piece.begin, piece.segmentBegin), chunkUnits);
-        Value chunkEnd = emit.add(piece.segmentBegin,
-                                  emit.mul(emit.add(chunkNumber, 1), chunkUnits));
+        Value chunkEnd =
+            emit.add(piece.segmentBegin, emit.mul(emit.add(chunkNumber, 1), chunkUnits));
         // Chunks of one unit only divide the list: pieces run on to the end of the segment.
         Value cut = emit.select(emit.less(emit.index(1), chunkUnits), chunkEnd, piece.segmentEnd);
         piece.end = emit.min(emit.min(piece.segmentEnd, end), cut);

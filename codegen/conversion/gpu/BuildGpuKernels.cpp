@@ -107,14 +107,14 @@ std::string unsupportedOnGpu(const ::kvq::CacheMethod &method, const Chip &chip)
   if (std::string reason = refuse.side("value", method.value.record); !reason.empty())
     return reason;
   if (method.sink || method.recent)
-    return refuse("no high-precision windows", "sink = " + std::to_string(method.sink) +
-                                                    " and recent = " +
-                                                    std::to_string(method.recent));
+    return refuse("no high-precision windows",
+                  "sink = " + std::to_string(method.sink) +
+                      " and recent = " + std::to_string(method.recent));
   if (method.kv_heads <= 0 || method.q_heads % method.kv_heads ||
       method.q_heads / method.kv_heads < 1 || method.q_heads / method.kv_heads > 16)
     return refuse("1 to 16 query heads per KV head",
-                   "q_heads = " + std::to_string(method.q_heads) +
-                       " and kv_heads = " + std::to_string(method.kv_heads));
+                  "q_heads = " + std::to_string(method.q_heads) +
+                      " and kv_heads = " + std::to_string(method.kv_heads));
   if (method.page <= 0 || method.page % 16 || (64 % method.page && method.page % 64))
     return refuse("a page of 16, 32 or a multiple of 64 tokens", std::to_string(method.page));
   if (std::string rule = ::kvq::verifyRecord(method.record()); !rule.empty())

@@ -34,8 +34,8 @@ GpuLaunch decodeLaunch(const ::kvq::CacheMethod &method, const Chip &chip);
 /// Why `chip` cannot serve `method`, or an empty string.
 std::string unsupportedOnGpu(const ::kvq::CacheMethod &method, const Chip &chip);
 
-/// Appends @kvq_append, @kvq_plan, @kvq_prepare and @kvq_decode to `module`. Emits one diagnostic at
-/// `loc` and adds nothing when `chip` cannot serve `method`.
+/// Appends @kvq_append, @kvq_plan, @kvq_prepare and @kvq_decode to `module`. Emits one diagnostic
+/// at `loc` and adds nothing when `chip` cannot serve `method`.
 LogicalResult buildGpuKernels(ModuleOp module, Location loc, const ::kvq::CacheMethod &method,
                               const Chip &chip);
 

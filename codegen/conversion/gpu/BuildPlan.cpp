@@ -53,8 +53,8 @@ static void scanSequences(WarpEmit &emit, Value lengths, Value batch, Value chun
   };
   emit.loop(emit.index(0), emit.add(batch, 1), 32, [&](Value first) {
     Value seq = emit.add(first, lane), exists = emit.less(seq, batch);
-    Value last = emit.select(emit.less(batch, emit.index(1)), emit.index(0),
-                             emit.sub(batch, emit.index(1)));
+    Value last =
+        emit.select(emit.less(batch, emit.index(1)), emit.index(0), emit.sub(batch, emit.index(1)));
     Variable length(emit, emit.word(0));
     emit.when(exists, [&] {
       length.set(emit.load(emit.i32(), emit.offset(lengths, emit.mul(emit.min(seq, last), 4))));
@@ -116,16 +116,18 @@ void GpuKernelBuilder::plan() {
                    });
     Value seq = low.get(), isEnd = emit.less(emit.sub(batch, emit.index(1)), seq);
     Variable unit(emit, begin(plan.units, seq));
-    emit.whenElse(isEnd, [] {}, [&] {
-      auto count = [&](Value array) {
-        Value next = planWord(array, emit.add(seq, 1));
-        return emit.wide(emit.sub(next, planWord(array, seq)));
-      };
-      Value rest = emit.sub(chunk, begin(plan.chunks, seq)), chunksOfHead = count(plan.chunks);
-      Value head = emit.div(rest, chunksOfHead), inHead = emit.rem(rest, chunksOfHead);
-      Value units = emit.add(emit.mul(head, count(plan.units)), emit.mul(inHead, chunkUnits));
-      unit.set(emit.add(unit.get(), units));
-    });
+    emit.whenElse(
+        isEnd, [] {},
+        [&] {
+          auto count = [&](Value array) {
+            Value next = planWord(array, emit.add(seq, 1));
+            return emit.wide(emit.sub(next, planWord(array, seq)));
+          };
+          Value rest = emit.sub(chunk, begin(plan.chunks, seq)), chunksOfHead = count(plan.chunks);
+          Value head = emit.div(rest, chunksOfHead), inHead = emit.rem(rest, chunksOfHead);
+          Value units = emit.add(emit.mul(head, count(plan.units)), emit.mul(inHead, chunkUnits));
+          unit.set(emit.add(unit.get(), units));
+        });
     emit.store(emit.narrowWord(seq), emit.offset(plan.teamSequence, emit.mul(team, 4)));
     emit.store(emit.narrowWord(unit.get()), emit.offset(plan.teamUnit, emit.mul(team, 4)));
   });
@@ -146,7 +148,8 @@ void GpuKernelBuilder::prepareWarps() {
     Value workspace = emit.offset(pointerArgument(ARG(query)),
                                   emit.mul(pair, 4 * gpuWorkspaceOf(method).queryFloats()));
     prepareQuery(seq, head, q, workspace);
-    Value length = emit.load(emit.i32(), emit.offset(pointerArgument(ARG(lengths)), emit.mul(seq, 4)));
+    Value length =
+        emit.load(emit.i32(), emit.offset(pointerArgument(ARG(lengths)), emit.mul(seq, 4)));
     emit.when(emit.equal(length, emit.word(0)), [&] {
       Value zero = TileZeroRowOp::create(emit.builder, emit.loc, row(method.value.record.dim));
       storeOutput(seq, head, q, Value(), zero, emit.realBits(emit.f32(), 0xff800000));

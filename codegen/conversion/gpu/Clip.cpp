@@ -18,8 +18,8 @@ class Clip : public GpuPattern<TileClipOp> {
                               int64_t index) {
     SmallVector<Value> magnitudes;
     for (int64_t slot = 0; slot < count / 32; ++slot)
-      magnitudes.push_back(emit.bitAnd(emit.loadWord(row, (first / 32 + slot) * 4),
-                                       emit.word(0x7fffffff)));
+      magnitudes.push_back(
+          emit.bitAnd(emit.loadWord(row, (first / 32 + slot) * 4), emit.word(0x7fffffff)));
     Value zero = emit.word(0), one = emit.word(1);
     Value found = emit.loopCarry(emit.index(31), zero, [&](Value step, Value prefix) {
       Value shift = emit.sub(emit.word(30), emit.narrowWord(step));

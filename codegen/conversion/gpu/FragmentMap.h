@@ -7,7 +7,8 @@
 //   K: m16n8k32, A = 16 tokens x 32 channels. Register r + 2 h of k-step i holds, in byte j of lane
 //      (g, t), token g + 8 r and channel 32 i + 16 h + 4 t + j.
 //   V: m16n8k32, A = 16 channels x 32 tokens of two tiles. Register a (first tile) or a + 2 (second
-//      tile) of m-tile i holds in byte j channel 16 i + 8 a + g and token 2 t + (j >> 1) + 8 (j & 1).
+//      tile) of m-tile i holds in byte j channel 16 i + 8 a + g and token 2 t + (j >> 1) + 8 (j &
+//      1).
 #pragma once
 
 #include "kvq/layout.h"

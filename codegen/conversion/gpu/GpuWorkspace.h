@@ -27,9 +27,9 @@ struct GpuWorkspace {
   int64_t partialSums() const { return partialMaxima() + queries; }
   int64_t partialFloats() const { return roundUp(partialSums() + queries, 32); }
 
-  // One partial result of a warp in shared memory, in words: [n-tile][slice][pitch], slice 8 channels
-  // x 4 queries in lane order; then (maximum, sum) of each row. The pitch keeps both the lanes of a
-  // slice and the slices of a row apart in the banks.
+  // One partial result of a warp in shared memory, in words: [n-tile][slice][pitch], slice 8
+  // channels x 4 queries in lane order; then (maximum, sum) of each row. The pitch keeps both the
+  // lanes of a slice and the slices of a row apart in the banks.
   static constexpr int64_t kPitch = 33;
   int64_t slices() const { return valueDim / 8; }
   int64_t warpMaxima() const { return nTiles() * slices() * kPitch; }

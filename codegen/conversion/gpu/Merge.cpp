@@ -23,10 +23,10 @@ class MergeWarps : public GpuPattern<TileMergeWarpsOp> {
     auto scalar = [&](Value warp, int64_t which) {
       return emit.loadReal(emit.offset(partial(warp), scalars), 4 * which);
     };
-    Value most = emit.loopCarry(count, emit.realBits(emit.f32(), 0xff800000),
-                                [&](Value warp, Value best) {
-                                  return emit.maxNumber(scalar(warp, 0), best);
-                                });
+    Value most =
+        emit.loopCarry(count, emit.realBits(emit.f32(), 0xff800000), [&](Value warp, Value best) {
+          return emit.maxNumber(scalar(warp, 0), best);
+        });
     // Channel lane + 32 i of the query: slice lane / 8 + 4 i, lane 4 (lane % 8) + query % 4.
     Value slice = emit.add(emit.mul(emit.div(index, 4), space.slices()), emit.div(lane, 8));
     Value at = emit.add(emit.mul(slice, GpuWorkspace::kPitch),
@@ -54,8 +54,8 @@ class StorePartial : public GpuPattern<TileStorePartialOp> {
     int64_t dim = op.getRow().getType().getDim();
     GpuWorkspace space{static_cast<int64_t>(op.getQueries()), 0, 0, dim};
     Value lane = emit.wide(emit.lane()), index = operands.getIndex();
-    Value target = emit.offset(operands.getPartial(),
-                               emit.mul(emit.add(emit.mul(index, dim), lane), 4));
+    Value target =
+        emit.offset(operands.getPartial(), emit.mul(emit.add(emit.mul(index, dim), lane), 4));
     for (int64_t slot = 0; slot < dim / 32; ++slot)
       emit.put(emit.loadReal(operands.getRow(), 4 * slot), target, 128 * slot);
     emit.when(emit.equal(lane, emit.index(0)), [&] {
@@ -86,8 +86,8 @@ class MergePartials : public GpuPattern<TileMergePartialsOp> {
       return emit.loadReal(emit.offset(partial(number), emit.mul(index, 4)), 4 * floats);
     };
     Value rounds = emit.div(emit.add(count, emit.index(31)), 32);
-    Value most = emit.loopCarry(
-        rounds, emit.realBits(emit.f32(), 0xff800000), [&](Value round, Value best) {
+    Value most =
+        emit.loopCarry(rounds, emit.realBits(emit.f32(), 0xff800000), [&](Value round, Value best) {
           Value number = emit.add(emit.mul(round, 32), lane);
           return emit.maxNumber(best, scalar(number, space.partialMaxima()));
         });

@@ -53,8 +53,7 @@ void Ring::fill(Window &window, Value firstUnit) {
     Value rest = emit.narrowWord(emit.sub(flat, emit.mul(begin, source.heads)));
     Value units = emit.narrowWord(perHead);
     Value head = emit.wide(emit.div(rest, units)), unit = emit.wide(emit.rem(rest, units));
-    Value length = emit.wide(
-        emit.load(emit.i32(), emit.offset(source.lengths, emit.mul(seq, 4))));
+    Value length = emit.wide(emit.load(emit.i32(), emit.offset(source.lengths, emit.mul(seq, 4))));
     Value token = emit.mul(unit, kUnit);
     auto tileBytes = [&](Value tokens) { // of the tiles that hold `tokens` tokens, at least 0
       Value held = emit.select(emit.less(tokens, emit.index(0)), emit.index(0), tokens);
@@ -71,8 +70,8 @@ void Ring::fill(Window &window, Value firstUnit) {
                              emit.mul(emit.div(start, source.pageTokens), 4));
       Value page = emit.wide(emit.load(emit.i32(), emit.offset(source.blockTable, entry)));
       Value at = emit.add(emit.mul(page, source.pageStride), emit.mul(head, source.headStride));
-      at = emit.add(at, emit.mul(emit.div(emit.rem(start, source.pageTokens), 16),
-                                 source.tileBytes));
+      at = emit.add(at,
+                    emit.mul(emit.div(emit.rem(start, source.pageTokens), 16), source.tileBytes));
       window.address.set(LLVM::PtrToIntOp::create(emit.builder, emit.loc, emit.i64(),
                                                   emit.offset(source.pool, at)));
     });
@@ -84,44 +83,42 @@ void Ring::issueBulk(Value holds, Value stage, Value part) {
   emit.when(emit.bitAnd(holds, emit.equal(part, emit.index(0))),
             [&] { emit.expectBytes(barrier, now.unitBytes.get()); });
   Value into = emit.mul(emit.div(emit.mul(part, source.pageTokens), 16), source.tileBytes);
-  Value target = emit.add(emit.sharedWord(memory),
-                          emit.add(emit.mul(stage, emit.word(stageBytes(source.tileBytes))),
-                                   emit.narrowWord(into)));
+  Value target = emit.add(
+      emit.sharedWord(memory),
+      emit.add(emit.mul(stage, emit.word(stageBytes(source.tileBytes))), emit.narrowWord(into)));
   Value some = emit.less(emit.word(0), now.bytes.get());
-  emit.when(emit.bitAnd(holds, some), [&] {
-    emit.bulkCopy(target, now.address.get(), now.bytes.get(), barrier);
-  });
+  emit.when(emit.bitAnd(holds, some),
+            [&] { emit.bulkCopy(target, now.address.get(), now.bytes.get(), barrier); });
 }
 
 /// All lanes copy 16 bytes each; the sources come from the lanes that hold them.
 void Ring::issueGroups(Value unit, Value stage) {
   Value slot = emit.mul(emit.sub(unit, windowBegin.get()), copies);
   Variable part(emit, emit.index(0));
-  emit.whileTrue(
-      [&] { return emit.less(part.get(), copies); },
-      [&] {
-        Value owner = emit.narrowWord(emit.add(slot, part.get()));
-        Value address = now.address.get();
-        Value low = emit.broadcast(emit.narrowWord(address), owner);
-        Value high = emit.broadcast(
-            emit.narrowWord(emit.shr(address, 32)), owner);
-        Value bytes = emit.broadcast(now.bytes.get(), owner);
-        Value lowWide = emit.bitAnd(emit.wide(low), emit.index(0xffffffff));
-        Value from = emit.bitOr(emit.shl(emit.wide(high), 32), lowWide);
-        Value into = emit.mul(emit.div(emit.mul(part.get(), source.pageTokens), 16),
-                              source.tileBytes);
-        Value target = emit.add(emit.sharedWord(memory),
+  emit.whileTrue([&] { return emit.less(part.get(), copies); },
+                 [&] {
+                   Value owner = emit.narrowWord(emit.add(slot, part.get()));
+                   Value address = now.address.get();
+                   Value low = emit.broadcast(emit.narrowWord(address), owner);
+                   Value high = emit.broadcast(emit.narrowWord(emit.shr(address, 32)), owner);
+                   Value bytes = emit.broadcast(now.bytes.get(), owner);
+                   Value lowWide = emit.bitAnd(emit.wide(low), emit.index(0xffffffff));
+                   Value from = emit.bitOr(emit.shl(emit.wide(high), 32), lowWide);
+                   Value into = emit.mul(emit.div(emit.mul(part.get(), source.pageTokens), 16),
+                                         source.tileBytes);
+                   Value target =
+                       emit.add(emit.sharedWord(memory),
                                 emit.add(emit.mul(stage, emit.word(stageBytes(source.tileBytes))),
                                          emit.narrowWord(into)));
-        Variable at(emit, emit.mul(emit.lane(), emit.word(16)));
-        emit.whileTrue([&] { return emit.less(at.get(), bytes); },
-                       [&] {
-                         emit.copy16(emit.add(target, at.get()),
-                                     emit.add(from, emit.wide(at.get())));
-                         at.set(emit.add(at.get(), emit.word(512)));
-                       });
-        part.set(emit.add(part.get(), 1));
-      });
+                   Variable at(emit, emit.mul(emit.lane(), emit.word(16)));
+                   emit.whileTrue([&] { return emit.less(at.get(), bytes); },
+                                  [&] {
+                                    emit.copy16(emit.add(target, at.get()),
+                                                emit.add(from, emit.wide(at.get())));
+                                    at.set(emit.add(at.get(), emit.word(512)));
+                                  });
+                   part.set(emit.add(part.get(), 1));
+                 });
 }
 
 /// Starts the copies of `unit` (a number of the warp's own), if there is such a unit.

@@ -40,8 +40,8 @@ class Hadamard : public GpuPattern<TileHadamardOp> {
         acrossLanes(emit, operands.getRow(), dim / 32, static_cast<int>(stride));
       else
         acrossSlots(emit, operands.getRow(), dim / 32, stride / 32);
-    Value norm = emit.real(emit.f32(),
-                           static_cast<float>(1.0 / std::sqrt(static_cast<double>(order))));
+    Value norm =
+        emit.real(emit.f32(), static_cast<float>(1.0 / std::sqrt(static_cast<double>(order))));
     mapRow(emit, operands.getRow(), dim, [&](Value x) { return emit.fmul(x, norm); });
     return {operands.getRow()};
   }
@@ -58,14 +58,15 @@ class Rotate : public GpuPattern<TileRotateOp> {
       emit.put(emit.real(emit.f32(), 0), result, 4 * slot);
     Value lane = emit.wide(emit.lane());
     // Row i of the matrix, or with `transpose` its column.
-    int64_t laneStride = op.getTranspose() ? 4 * dim : 4, rowStride = op.getTranspose() ? 4 : 4 * dim;
+    int64_t laneStride = op.getTranspose() ? 4 * dim : 4,
+            rowStride = op.getTranspose() ? 4 : 4 * dim;
     Value column = emit.offset(operands.getMatrix(), emit.mul(lane, laneStride));
     for (int64_t source = 0; source < slots; ++source) {
       Value mine = emit.loadReal(operands.getRow(), 4 * source);
       emit.loop(emit.index(32), [&](Value owner) {
         Value x = emit.broadcast(mine, emit.narrowWord(owner));
-        Value line = emit.offset(
-            column, emit.mul(emit.add(owner, emit.index(32 * source)), rowStride));
+        Value line =
+            emit.offset(column, emit.mul(emit.add(owner, emit.index(32 * source)), rowStride));
         for (int64_t slot = 0; slot < slots; ++slot) {
           Value product = emit.fmul(x, emit.loadReal(line, 32 * laneStride * slot));
           emit.put(emit.fadd(emit.loadReal(result, 4 * slot), product), result, 4 * slot);

@@ -48,8 +48,8 @@ class LoadRow : public GpuPattern<TileLoadRowOp> {
     int64_t bytes = op.getElement().getIntOrFloatBitWidth() / 8;
     Value row = emit.registers(dim / 32), source = laneAddress(emit, operands.getAddress(), bytes);
     for (int64_t slot = 0; slot < dim / 32; ++slot) {
-      Value stored = emit.load(emit.storageOf(op.getElement()),
-                               emit.offset(source, 32 * bytes * slot), bytes);
+      Value stored =
+          emit.load(emit.storageOf(op.getElement()), emit.offset(source, 32 * bytes * slot), bytes);
       emit.put(emit.widen(stored, op.getElement()), row, 4 * slot);
     }
     return {row};
@@ -133,9 +133,8 @@ class DotMean : public GpuPattern<TileDotMeanOp> {
 class RoundRow : public GpuPattern<TileRoundRowOp> {
   using GpuPattern::GpuPattern;
   SmallVector<Value> lower(TileRoundRowOp op, Adaptor operands, WarpEmit &emit) const final {
-    mapRow(emit, operands.getRow(), op.getRow().getType().getDim(), [&](Value x) {
-      return emit.widen(emit.narrow(x, op.getElement()), op.getElement());
-    });
+    mapRow(emit, operands.getRow(), op.getRow().getType().getDim(),
+           [&](Value x) { return emit.widen(emit.narrow(x, op.getElement()), op.getElement()); });
     return {operands.getRow()};
   }
 };

@@ -39,8 +39,7 @@ struct ByteWalk {
         bytes *= digit.count;
       } else {
         for (size_t slot = 0; slot < slotChannels.size(); ++slot)
-          slotChannels[slot] +=
-              int64_t(slot) * field.width / digit.stride % digit.count * weight;
+          slotChannels[slot] += int64_t(slot) * field.width / digit.stride % digit.count * weight;
       }
       weight *= digit.count;
     }

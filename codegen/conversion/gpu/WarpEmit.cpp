@@ -11,13 +11,14 @@ namespace {
 
 constexpr char kSharedName[] = "kvq_shared";
 
-Value inlineAsm(Emit &emit, Type result, StringRef text, StringRef constraints,
-                ValueRange operands, bool effects) {
+Value inlineAsm(Emit &emit, Type result, StringRef text, StringRef constraints, ValueRange operands,
+                bool effects) {
   auto dialect = LLVM::AsmDialectAttr::get(emit.builder.getContext(), LLVM::AsmDialect::AD_ATT);
-  auto op = LLVM::InlineAsmOp::create(emit.builder, emit.loc, result ? TypeRange(result) : TypeRange(),
-                                      operands, text, constraints, effects,
-                                      /*is_align_stack=*/false, LLVM::TailCallKind::None, dialect,
-                                      /*operand_attrs=*/ArrayAttr());
+  auto op =
+      LLVM::InlineAsmOp::create(emit.builder, emit.loc, result ? TypeRange(result) : TypeRange(),
+                                operands, text, constraints, effects,
+                                /*is_align_stack=*/false, LLVM::TailCallKind::None, dialect,
+                                /*operand_attrs=*/ArrayAttr());
   return result ? op->getResult(0) : Value();
 }
 
@@ -55,7 +56,9 @@ Value WarpEmit::special(StringRef name) {
 Value WarpEmit::narrowWord(Value value) {
   return builder.createOrFold<arith::TruncIOp>(loc, i32(), value);
 }
-Value WarpEmit::wide(Value value) { return builder.createOrFold<arith::ExtSIOp>(loc, i64(), value); }
+Value WarpEmit::wide(Value value) {
+  return builder.createOrFold<arith::ExtSIOp>(loc, i64(), value);
+}
 
 Value WarpEmit::shuffleXor(Value value, int mask) {
   StringRef name = value.getType().isF32() ? "shfl.sync.bfly.f32" : "shfl.sync.bfly.i32";
@@ -95,12 +98,8 @@ Value WarpEmit::maxUnsigned(Value value) {
 
 void WarpEmit::syncWarp() { intrinsic({}, "bar.warp.sync", {word(-1)}); }
 
-Value WarpEmit::toReal(Value word) {
-  return arith::SIToFPOp::create(builder, loc, f32(), word);
-}
-Value WarpEmit::maxNumber(Value a, Value b) {
-  return arith::MaxNumFOp::create(builder, loc, a, b);
-}
+Value WarpEmit::toReal(Value word) { return arith::SIToFPOp::create(builder, loc, f32(), word); }
+Value WarpEmit::maxNumber(Value a, Value b) { return arith::MaxNumFOp::create(builder, loc, a, b); }
 
 Value WarpEmit::exp2(Value value) {
   return pureAsm(f32(), "ex2.approx.ftz.f32 $0, $1;", "=f,f", {value});
@@ -115,8 +114,7 @@ Value WarpEmit::permute(Value low, Value high, int selector) {
 
 /// `and` alone would do, but LLVM moves masks through shifts and merges them.
 Value WarpEmit::mask(Value value, uint32_t bits) {
-  return pureAsm(i32(), "and.b32 $0, $1, $2;", "=r,r,n",
-                 {value, word(static_cast<int32_t>(bits))});
+  return pureAsm(i32(), "and.b32 $0, $1, $2;", "=r,r,n", {value, word(static_cast<int32_t>(bits))});
 }
 
 Value WarpEmit::transpose(Value value) {
@@ -129,9 +127,8 @@ void WarpEmit::multiply(std::array<Value, 4> &sums, const std::array<Value, 4> &
                      (aSigned ? "s8." : "u8.") + (bSigned ? "s8" : "u8") +
                      ".s32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$0, $1, $2, $3};";
   Type quad = LLVM::LLVMStructType::getLiteral(builder.getContext(), {i32(), i32(), i32(), i32()});
-  Value result =
-      effectAsm(quad, text, "=r,=r,=r,=r,r,r,r,r,r,r,0,1,2,3",
-                {a[0], a[1], a[2], a[3], b0, b1, sums[0], sums[1], sums[2], sums[3]});
+  Value result = effectAsm(quad, text, "=r,=r,=r,=r,r,r,r,r,r,r,0,1,2,3",
+                           {a[0], a[1], a[2], a[3], b0, b1, sums[0], sums[1], sums[2], sums[3]});
   for (int64_t i = 0; i < 4; ++i)
     sums[i] = LLVM::ExtractValueOp::create(builder, loc, result, i);
 }
@@ -211,7 +208,8 @@ void WarpEmit::waitCopies(int pending) {
 }
 
 Value WarpEmit::unlikely(Value condition) {
-  Value no = LLVM::ConstantOp::create(builder, loc, builder.getI1Type(), builder.getBoolAttr(false));
+  Value no =
+      LLVM::ConstantOp::create(builder, loc, builder.getI1Type(), builder.getBoolAttr(false));
   return LLVM::ExpectOp::create(builder, loc, condition, no);
 }
 

@@ -54,15 +54,15 @@ public:
   /// Combines the values of all lanes whose numbers differ in the bits of `lanes`.
   Value butterfly(Value value, int lanes, function_ref<Value(Value, Value)> combine);
   Value any(Value condition);
-  Value ballot(Value condition); ///< i32: bit l is lane l's condition
+  Value ballot(Value condition);  ///< i32: bit l is lane l's condition
   Value sumWords(Value value);    ///< i32 over the warp
   Value maxUnsigned(Value value); ///< i32 over the warp
   void syncWarp();
 
   // Arithmetic.
-  Value toReal(Value word);              ///< i32 to f32, nearest even
-  Value maxNumber(Value a, Value b);     ///< one instruction; a NaN loses
-  Value exp2(Value value); ///< 2^x, error below 2^-22; 0 below -126
+  Value toReal(Value word);          ///< i32 to f32, nearest even
+  Value maxNumber(Value a, Value b); ///< one instruction; a NaN loses
+  Value exp2(Value value);           ///< 2^x, error below 2^-22; 0 below -126
   Value log2(Value value);
   /// Pure byte and bit instructions.
   Value permute(Value low, Value high, int selector);
@@ -74,7 +74,7 @@ public:
                 bool aSigned, bool bSigned);
 
   // Memory.
-  Value shared(); ///< dynamic shared memory of the block, aligned to 128
+  Value shared();                  ///< dynamic shared memory of the block, aligned to 128
   Value sharedWord(Value address); ///< i32 address of shared memory
   /// Thread-private array that LLVM promotes to registers: only constant offsets.
   Value registers(int64_t words);
