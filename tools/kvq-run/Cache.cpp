@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "tools/kvq-run/Cache.h"
 
+#include "runtime/format/sha256.h"
 #include "runtime/reference/Append.h"
 #include "runtime/reference/Rotation.h"
 #include "runtime/reference/convert.h"
@@ -20,44 +21,68 @@ std::string outcome(const char *call, kvq_status status) {
              : std::string(call) + ": " + kvq_status_name(status) + ": " + kvq_last_error();
 }
 
-/// A tensor's bytes at an aligned address.
-Memory aligned(const TensorView &tensor) {
-  Memory copy(tensor.data.size);
-  std::memcpy(copy.data(), tensor.data.data, tensor.data.size);
-  return copy;
+std::vector<uint8_t> bytesOf(const TensorView &tensor) {
+  const uint8_t *data = static_cast<const uint8_t *>(tensor.data.data);
+  return {data, data + tensor.data.size};
+}
+
+/// A copy on the device.
+template <typename T> Buffer copied(Device &device, const std::vector<T> &values) {
+  Buffer buffer(device, values.size() * sizeof(T));
+  device.write(buffer.data(), values.data(), values.size() * sizeof(T));
+  return buffer;
+}
+
+/// Memory that is NaN until it is written.
+Buffer poisoned(Device &device, size_t bytes) {
+  Buffer buffer(device, bytes);
+  buffer.fill(0xff);
+  return buffer;
 }
 
 } // namespace
 
-LayerCache::LayerCache(kvq_library *library, const CacheMethod &method, const Trace &trace,
-                       int64_t page, int64_t layer)
-    : library(library), method(method), trace(trace), layer(layer), page(page),
+LayerCache::LayerCache(Device &device, kvq_library *library, const CacheMethod &method,
+                       const Trace &trace, int64_t page, int64_t layer)
+    : device(device), library(library), method(method), trace(trace), layer(layer), page(page),
       pages((trace.tokens + page - 1) / page), layout(layoutOf(method, page)),
-      pool(size_t(pages * trace.kvHeads * layout.stride)) {
+      pool(poisoned(device, size_t(pages * trace.kvHeads * layout.stride))) {
   for (int64_t i = 0; i < pages; ++i)
     table.push_back(int32_t(pages - 1 - i));
 }
 
 std::string LayerCache::append(const TraceLayer &tensors) {
-  const Memory keys = aligned(*tensors.k), values = aligned(*tensors.v);
-  std::vector<int64_t> slots;
+  std::vector<int64_t> places;
   for (int64_t token = 0; token < trace.tokens; ++token)
-    slots.push_back(table[size_t(token / page)] * page + token % page);
+    places.push_back(table[size_t(token / page)] * page + token % page);
+  const Buffer keys = copied(device, bytesOf(*tensors.k)),
+               values = copied(device, bytesOf(*tensors.v)), slots = copied(device, places);
   const int64_t row = trace.headDim * elementBytes(trace.element);
   kvq_append_args args = {};
   args.size = sizeof args;
   args.k = keys.data(), args.v = values.data();
   args.k_token_stride = args.v_token_stride = trace.kvHeads * row;
   args.k_head_stride = args.v_head_stride = row;
-  args.slots = slots.data(), args.tokens = trace.tokens;
-  args.pool = pool.data();
+  args.slots = reinterpret_cast<const int64_t *>(slots.data()), args.tokens = trace.tokens;
+  args.pool = pool.data(), args.stream = device.stream();
   args.page_stride = trace.kvHeads * layout.stride, args.head_stride = layout.stride;
   args.page_tokens = page, args.layer = layer;
-  return outcome("append", kvq_append(library, &args));
+  std::string error = outcome("append", kvq_append(library, &args));
+  if (!error.empty())
+    return error;
+  device.synchronize();
+  records.resize(pool.bytes());
+  pool.read(records.data());
+  return "";
 }
 
-Memory LayerCache::queries(const TraceLayer &tensors, const Constants &constants) const {
-  Memory rows = aligned(*tensors.q);
+std::string LayerCache::digest() const {
+  return digestText(sha256(records.data(), records.size()));
+}
+
+std::vector<uint8_t> LayerCache::queries(const TraceLayer &tensors,
+                                         const Constants &constants) const {
+  std::vector<uint8_t> rows = bytesOf(*tensors.q);
   if (method.attention.rotate_query)
     return rows;
   // The library expects what a model with the rotation in W_Q would compute.
@@ -93,37 +118,46 @@ std::string LayerCache::decode(const TraceLayer &tensors, const Constants &const
                                AttentionResult &out) {
   const int64_t batch = trace.queries(), heads = trace.queryHeads, dim = trace.headDim;
   const int64_t row = dim * elementBytes(trace.element), elements = batch * heads * dim;
-  const Memory q = queries(tensors, constants);
-  Memory rows(static_cast<size_t>(batch * heads * row));
-  std::vector<float> lse(size_t(batch * heads));
-  std::vector<int32_t> lengths;
+  std::vector<int32_t> ends;
   for (int64_t i = 0; i < batch; ++i)
-    lengths.push_back(int32_t(trace.queryStart + i + 1));
+    ends.push_back(int32_t(trace.queryStart + i + 1));
+  const Buffer q = copied(device, queries(tensors, constants)), lengths = copied(device, ends),
+               ids = copied(device, table);
+  const Buffer rows = poisoned(device, size_t(batch * heads * row));
+  const Buffer lse = poisoned(device, size_t(batch * heads) * sizeof(float));
   kvq_decode_args args = {};
   args.size = sizeof args;
-  args.q = q.data(), args.out = rows.data(), args.lse = lse.data();
+  args.q = q.data(), args.out = rows.data();
+  args.lse = reinterpret_cast<float *>(lse.data());
   args.q_seq_stride = args.out_seq_stride = heads * row;
   args.q_head_stride = args.out_head_stride = row;
   args.lse_seq_stride = heads * 4, args.lse_head_stride = 4;
-  args.pool = pool.data();
+  args.pool = pool.data(), args.stream = device.stream();
   args.page_stride = trace.kvHeads * layout.stride, args.head_stride = layout.stride;
   args.page_tokens = page, args.layer = layer;
-  args.block_table = table.data(), args.block_table_columns = pages; // one row for all sequences
-  args.lengths = lengths.data(), args.batch = batch, args.max_length = trace.tokens;
+  // One row of the block table for all sequences.
+  args.block_table = reinterpret_cast<const int32_t *>(ids.data());
+  args.block_table_columns = pages;
+  args.lengths = reinterpret_cast<const int32_t *>(lengths.data()), args.batch = batch,
+  args.max_length = trace.tokens;
   size_t bytes = 0;
   if (std::string error = outcome("workspace", kvq_workspace_size(library, &args, &bytes));
       !error.empty())
     return error;
-  Memory workspace(bytes);
+  const Buffer workspace = poisoned(device, bytes);
   args.workspace = workspace.data(), args.workspace_bytes = bytes;
   if (std::string error = outcome("decode", kvq_decode(library, &args)); !error.empty())
     return error;
-  const TensorView view = {
-      "out", tensors.q->type, {elements}, {rows.data(), size_t(batch * heads * row)}};
+  device.synchronize();
+  std::vector<uint8_t> outBytes(rows.bytes());
+  std::vector<float> sums(size_t(batch * heads));
+  rows.read(outBytes.data());
+  lse.read(sums.data());
+  const TensorView view = {"out", tensors.q->type, {elements}, {outBytes.data(), outBytes.size()}};
   std::vector<float> values(static_cast<size_t>(elements));
   readElements(view, 0, elements, values.data());
   out.out.assign(values.begin(), values.end());
-  out.lse.assign(lse.begin(), lse.end());
+  out.lse.assign(sums.begin(), sums.end());
   if (!method.attention.unrotate_output)
     unrotate(constants, out.out);
   return "";
@@ -135,7 +169,7 @@ std::vector<double> LayerCache::dequantize(const Constants &constants, char side
   for (int64_t head = 0; head < trace.kvHeads; ++head)
     for (int64_t token = 0; token < trace.tokens; ++token) {
       const int64_t record = table[size_t(token / page)] * trace.kvHeads + head;
-      const uint8_t *at = reinterpret_cast<const uint8_t *>(pool.data()) + record * layout.stride;
+      const uint8_t *at = records.data() + record * layout.stride;
       const std::vector<double> row =
           kvq::dequantize(method, layout, constants, {layer, head}, at, side, token % page);
       rows.insert(rows.end(), row.begin(), row.end());

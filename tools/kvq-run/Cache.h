@@ -7,7 +7,7 @@
 #include "kvq/runtime.h"
 #include "runtime/reference/Attention.h"
 #include "runtime/reference/Constants.h"
-#include "tools/kvq-run/Memory.h"
+#include "tools/device/Device.h"
 
 #include <string>
 #include <vector>
@@ -17,8 +17,8 @@ namespace kvq {
 class LayerCache {
 public:
   /// `layer` is the index of the constants.
-  LayerCache(kvq_library *library, const CacheMethod &method, const Trace &trace, int64_t page,
-             int64_t layer);
+  LayerCache(Device &device, kvq_library *library, const CacheMethod &method, const Trace &trace,
+             int64_t page, int64_t layer);
 
   /// Appends all tokens.
   std::string append(const TraceLayer &tensors);
@@ -26,20 +26,25 @@ public:
   /// Decodes all query rows; out [Tq, Hq, D] and lse [Tq, Hq].
   std::string decode(const TraceLayer &tensors, const Constants &constants, AttentionResult &out);
 
+  /// SHA-256 of all bytes of the pages, as 64 hexadecimal digits; unwritten bytes are ff.
+  std::string digest() const;
+
   /// What the pages hold: [Hkv, T, D] of side 'k' or 'v', in the model's basis.
   std::vector<double> dequantize(const Constants &constants, char side) const;
 
 private:
-  Memory queries(const TraceLayer &tensors, const Constants &constants) const;
+  std::vector<uint8_t> queries(const TraceLayer &tensors, const Constants &constants) const;
   void unrotate(const Constants &constants, std::vector<double> &out) const;
 
+  Device &device;
   kvq_library *library;
   const CacheMethod &method;
   const Trace &trace;
   int64_t layer, page, pages;
   RecordLayout layout;
-  Memory pool;
-  std::vector<int32_t> table; ///< page ids, descending, so that a table that is not read shows
+  Buffer pool;
+  std::vector<uint8_t> records; ///< the pool's bytes after append
+  std::vector<int32_t> table;   ///< page ids, descending, so that a table that is not read shows
 };
 
 } // namespace kvq

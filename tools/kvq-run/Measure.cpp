@@ -98,8 +98,10 @@ std::string Runner::open(const std::string &path, const RunOptions &options, Run
   Runner runner;
   if (std::string error = FileBytes::read(path, runner.bytes); !error.empty())
     return error;
-  const kvq_open_options flags = {sizeof flags, KVQ_ALLOW_HOST_CODE, int32_t(options.threads),
-                                  KVQ_TARGET_CPU};
+  const bool cuda = options.target == KVQ_TARGET_CUDA;
+  runner.device = cuda ? openCudaDevice() : openHostDevice();
+  const kvq_open_options flags = {sizeof flags, cuda ? 0 : KVQ_ALLOW_HOST_CODE,
+                                  int32_t(options.threads), options.target};
   kvq_library *library = nullptr;
   const ByteSpan bytes = runner.bytes.span();
   if (kvq_open_memory(bytes.data, bytes.size, &flags, &library) != KVQ_OK)
@@ -140,7 +142,8 @@ std::string Runner::checkTrace(const Trace &trace) const {
 std::string Runner::measure(const Trace &trace, size_t index, LayerErrors &out) {
   const TraceLayer &tensors = trace.layers[index];
   const Constants constants(method, view.constants.data);
-  LayerCache cache(library.get(), method, trace, page, method.layers == 1 ? 0 : int64_t(index));
+  LayerCache cache(*device, library.get(), method, trace, page,
+                   method.layers == 1 ? 0 : int64_t(index));
   if (std::string error = cache.append(tensors); !error.empty())
     return error;
   AttentionResult kernel;
@@ -161,6 +164,7 @@ std::string Runner::measure(const Trace &trace, size_t index, LayerErrors &out) 
       exactAttention(shape, rule, trace.tokens, q, cache.dequantize(constants, 'k'),
                      cache.dequantize(constants, 'v'));
   out.layer = tensors.index;
+  out.cacheDigest = cache.digest();
   out.method.add(dequantized.out, original.out);
   out.kernel.add(kernel.out, dequantized.out);
   out.total.add(kernel.out, original.out);

@@ -14,6 +14,7 @@
 #include "kvq/runtime.h"
 #include "runtime/format/library.h"
 #include "runtime/format/method.h"
+#include "tools/device/Device.h"
 
 #include <memory>
 #include <string>
@@ -37,6 +38,7 @@ struct LayerErrors {
   /// at its best.
   SquaredError rounding;
   SquaredError projectedMethod, projectedTotal; ///< after W_O
+  std::string cacheDigest;                      ///< SHA-256 of the pages
   double lseMethod = 0, lseKernel = 0;          ///< largest absolute differences of the log-sum-exp
 
   void add(const LayerErrors &other);
@@ -45,6 +47,7 @@ struct LayerErrors {
 struct RunOptions {
   int64_t page = 0;    ///< tokens; 0: the library's default
   int64_t threads = 0; ///< 0: one per processor
+  kvq_target target = KVQ_TARGET_CPU;
 };
 
 struct Report {
@@ -73,6 +76,7 @@ private:
   std::string checkTrace(const Trace &trace) const;
   std::string measure(const Trace &trace, size_t index, LayerErrors &out);
 
+  std::unique_ptr<Device> device; ///< outlives the library
   FileBytes bytes;
   LibraryView view;
   CacheMethod method;

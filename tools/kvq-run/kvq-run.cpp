@@ -13,6 +13,7 @@
 
 ABSL_FLAG(std::string, trace, "",
           "the trace: post-RoPE queries, keys and values of a model (docs/trace-format.md)");
+ABSL_FLAG(std::string, target, "cpu", "where the kernels run: cpu or cuda");
 ABSL_FLAG(int32_t, page, 0, "tokens of a page; 0: the library's default");
 ABSL_FLAG(int32_t, threads, 0, "threads of the kernels; 0: one per processor");
 ABSL_FLAG(bool, json, false, "print one JSON object instead of a table");
@@ -49,7 +50,9 @@ Json errorsOf(const kvq::LayerErrors &errors) {
 void printJson(const std::string &library, const kvq::Trace &trace, const kvq::Report &report) {
   Json layers = Json::array();
   for (const kvq::LayerErrors &errors : report.layers) {
-    Json entry = {{"layer", errors.layer}, {"bits_per_element", report.bitsPerElement}};
+    Json entry = {{"layer", errors.layer},
+                  {"bits_per_element", report.bitsPerElement},
+                  {"cache_sha256", errors.cacheDigest}};
     entry.update(errorsOf(errors));
     layers.push_back(entry);
   }
@@ -86,12 +89,20 @@ void printTable(const kvq::Trace &trace, const kvq::Report &report) {
   for (const kvq::LayerErrors &errors : report.layers)
     printRow(std::to_string(errors.layer), report.bitsPerElement, errors);
   printRow("all", report.bitsPerElement, report.total);
+  for (const kvq::LayerErrors &errors : report.layers)
+    std::printf("%sbytes of the cache of layer %lld: sha256 %s\n",
+                &errors == &report.layers.front() ? "\n" : "", (long long)errors.layer,
+                errors.cacheDigest.c_str());
   std::fputs(kLegend, stdout);
 }
 
 int run(const std::string &path) {
   kvq::RunOptions options;
   options.page = absl::GetFlag(FLAGS_page), options.threads = absl::GetFlag(FLAGS_threads);
+  const std::string target = absl::GetFlag(FLAGS_target);
+  if (target != "cpu" && target != "cuda")
+    return fail("--target: expected cpu or cuda, got '" + target + "'");
+  options.target = target == "cuda" ? KVQ_TARGET_CUDA : KVQ_TARGET_CPU;
   kvq::Trace trace;
   if (std::string error = kvq::openTrace(absl::GetFlag(FLAGS_trace), trace); !error.empty())
     return fail(error);
@@ -114,10 +125,11 @@ int main(int argc, char **argv) {
   absl::SetProgramUsageMessage(
       "fills a quantized cache with the keys and values of a trace, decodes its queries with the\n"
       "kernels of a library, and compares with exact attention.\n\n"
-      "usage: kvq-run LIBRARY --trace TRACE [--page N] [--threads N] [--json]\n\n"
-      "LIBRARY is a .kvqlib file made by kvq-compile with a CPU target; its code runs in this "
-      "process,\n"
-      "so use libraries that you trust. Exit status 1 on an error.");
+      "usage: kvq-run LIBRARY --trace TRACE [--target cpu|cuda] [--page N] [--threads N] "
+      "[--json]\n\n"
+      "LIBRARY is a .kvqlib file made by kvq-compile for the target; the code of the CPU target "
+      "runs\n"
+      "in this process, so use libraries that you trust. Exit status 1 on an error.");
   const std::vector<char *> arguments = absl::ParseCommandLine(argc, argv);
   if (arguments.size() != 2)
     return fail("expected one library, got " + std::to_string(arguments.size() - 1) +
