@@ -21,8 +21,9 @@ using mlir::kvq::ParamPlace;
 using mlir::kvq::RegisterPlace;
 
 constexpr int kQueries = 4;
-/// The query as an integer: 128 hi + lo, hi and lo signed bytes.
-constexpr int kMaxQuery = 16256;
+/// The query as an integer: 256 hi + lo, hi and lo signed bytes. With head dims up to 256 the dot
+/// fits 32 bits.
+constexpr int kMaxQuery = 127 * 256;
 
 /// Lane vectors of a tile, as words: [vector][word].
 std::vector<std::vector<Lanes>> loadVectors(const uint8_t *tile,
@@ -96,7 +97,7 @@ std::array<Lanes, 2> queryFragment(const std::vector<std::vector<int>> &queries,
     for (int h = 0; h < 2; ++h)
       for (int j = 0; j < 4; ++j) {
         const int q = queries[lane / 8][32 * step + 16 * h + lane % 4 * 4 + j];
-        const int high = (q + 64) >> 7, low = q - 128 * high;
+        const int high = (q + 128) >> 8, low = q - 256 * high;
         EXPECT_TRUE(-128 <= high && high < 128 && -128 <= low && low < 128) << q;
         b[h][lane] |= uint32_t(uint8_t(lane / 4 % 2 ? low : high)) << 8 * j;
       }
@@ -127,7 +128,7 @@ void checkDots(const FragmentMap &map, const Page &page, int tile, Lcg &random) 
         for (int channel = 32 * perGroup * group; channel < 32 * perGroup * (group + 1); ++channel)
           expected += queries[lane % 4][channel] * page.code('k', tile, lane / 4 + 8 * r, channel) *
                       (side.bits == 2 ? 64 : 1);
-        const auto got = int32_t(sums[2 * r][lane] * 128 + sums[2 * r + 1][lane]);
+        const auto got = int32_t(sums[2 * r][lane] * 256 + sums[2 * r + 1][lane]);
         ASSERT_EQ(got, expected) << "group " << group << " lane " << lane << " r " << r;
       }
   }

@@ -76,6 +76,7 @@ llvm.func @eight(%tile: !llvm.ptr, %w: !llvm.ptr) {
 // CHECK-DAG:     %[[SECOND:.*]] = arith.constant 30258 : i32
 // CHECK-DAG:     llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr -> vector<2xi32>
 // CHECK-COUNT-2: "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32
+// CHECK-NOT:     "prmt.b32 {{.*}}, %[[SECOND]]
 // CHECK:         "prmt.b32 $0, $1, $2, $3;", "=r,r,r,n" %{{.*}}, %{{.*}}, %[[FIRST]]
 // CHECK:         "prmt.b32 $0, $1, $2, $3;", "=r,r,r,n" %{{.*}}, %{{.*}}, %[[SECOND]]
 // CHECK:         "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32
