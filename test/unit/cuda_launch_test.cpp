@@ -337,4 +337,16 @@ TEST(CudaLaunch, EarlyLaunchesNeedCapability9) {
   EXPECT_EQ(driver.launches.back().decode.teams, 64);
 }
 
+/// The fallback's kernels have no griddepcontrol: launched early they would not wait.
+TEST(CudaLaunch, OlderCodeIsNotLaunchedEarlyOnANewDevice) {
+  FakeDriver driver;
+  LibraryContents contents = emptyLibrary();
+  addModule(contents, "sm_80", "ptx");
+  const kvq_decode_args args = decodeArgs(3);
+  ASSERT_EQ(kvq_decode(openExample(contents).get(), &args), KVQ_OK) << kvq_last_error();
+  ASSERT_EQ(driver.launches.size(), 3u);
+  for (const Launch &launch : driver.launches)
+    EXPECT_FALSE(launch.early);
+}
+
 } // namespace

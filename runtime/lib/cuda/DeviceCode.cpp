@@ -175,6 +175,8 @@ Status DeviceCode::check() const {
   return {};
 }
 
+bool DeviceCode::startsEarly() const { return targetOf(kernels).capability >= 90; }
+
 int64_t DeviceCode::decodeBlocks() const {
   int64_t blocks = 1;
   while (2 * blocks <= device.multiprocessors)

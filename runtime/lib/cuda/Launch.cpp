@@ -8,8 +8,6 @@
 namespace kvq::cuda {
 namespace {
 
-/// Kernels that begin before the ones in front of them have ended need this capability.
-constexpr int kProgrammaticLaunch = 90;
 constexpr int64_t kPartAlign = 128; ///< bytes, of the parts of a workspace
 
 /// A power of two, at most `x`; 1 for less.
@@ -189,7 +187,7 @@ Status launchDecode(kvq_library &library, const kvq_decode_args &args) {
     if (Status status = launch(code, KernelRole::plan, 1, args.stream, false, &kernel);
         !status.ok())
       return status;
-  const bool early = code.device.capability() >= kProgrammaticLaunch;
+  const bool early = code.startsEarly();
   if (Status status =
           launch(code, KernelRole::prepare, plan.prepareBlocks, args.stream, early, &kernel);
       !status.ok())
