@@ -2,11 +2,14 @@
 #include "codegen/artifact/CompileGpu.h"
 
 #include "codegen/Passes.h"
+#include "codegen/artifact/KernelName.h"
 #include "codegen/conversion/gpu/BuildGpuKernels.h"
+#include "codegen/target/PtxDigest.h"
 
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
 
+#include "llvm/Config/llvm-config.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 
@@ -34,7 +37,7 @@ FailureOr<GpuCode> compileGpu(Location loc, const ::kvq::CacheMethod &method, co
   if (failed(ptx))
     return failure();
   observe("ptx", [&](llvm::raw_ostream &stream) { stream << *ptx; });
-  GpuCode result{std::move(*ptx), "", ""};
+  GpuCode result{std::move(*ptx), "", "", ""};
   std::string ptxas = machineCode ? findPtxas() : "";
   if (ptxas.empty())
     return result;
@@ -42,12 +45,17 @@ FailureOr<GpuCode> compileGpu(Location loc, const ::kvq::CacheMethod &method, co
   if (failed(cubin))
     return failure();
   result.cubin = std::move(*cubin);
+  result.ptxas = ptxasVersion(ptxas);
   return result;
 }
 
 GpuModule gpuModule(const ::kvq::CacheMethod &method, const Chip &chip, GpuCode code) {
   GpuModule module;
   module.target = chip.name;
+  module.name = printKernelName(kernelNameOf(method, ::kvq::KernelRole::decode, chip.name));
+  module.ptxDigest = ptxDigest(code.ptx);
+  module.llvm = LLVM_VERSION_STRING;
+  module.ptxas = std::move(code.ptxas);
   module.level = code.cubin.empty() ? "ptx" : "cubin";
   module.code = code.cubin.empty() ? std::move(code.ptx) : std::move(code.cubin);
   const GpuWorkspace space = gpuWorkspaceOf(method);
@@ -56,8 +64,8 @@ GpuModule gpuModule(const ::kvq::CacheMethod &method, const Chip &chip, GpuCode 
     module.kernels.push_back({role, std::string("kvq_") + ::kvq::roleName(role),
                               static_cast<int32_t>(launch.threads),
                               static_cast<int32_t>(launch.sharedBytes),
-                              append ? 0 : space.queryFloats(),
-                              append ? 0 : space.partialFloats()});
+                              append ? 0 : space.queryFloats(), append ? 0 : space.partialFloats(),
+                              printKernelName(kernelNameOf(method, role, chip.name))});
   };
   add(::kvq::KernelRole::append, appendLaunch());
   add(::kvq::KernelRole::plan, planLaunch());

@@ -51,13 +51,38 @@ llvm::json::Value kernelText(const ::kvq::LibraryKernel &kernel) {
   return text;
 }
 
+/// Kernels of the CPU have no full name.
+llvm::json::Array kernelList(const std::vector<::kvq::LibraryKernel> &kernels,
+                             const std::vector<GpuModule> &modules) {
+  llvm::json::Array list;
+  for (const ::kvq::LibraryKernel &kernel : kernels)
+    list.push_back(kernelText(kernel));
+  size_t at = list.size();
+  for (const GpuModule &module : modules)
+    at -= module.kernels.size();
+  for (const GpuModule &module : modules)
+    for (const GpuKernel &kernel : module.kernels)
+      (*list[at++].getAsObject())["name"] = kernel.name;
+  return list;
+}
+
+llvm::json::Array moduleList(const std::vector<GpuModule> &modules) {
+  llvm::json::Array list;
+  for (const GpuModule &module : modules)
+    list.push_back(llvm::json::Object{{"name", module.name},
+                                      {"target", module.target},
+                                      {"level", module.level},
+                                      {"ptx_sha256", module.ptxDigest},
+                                      {"llvm", module.llvm},
+                                      {"ptxas", module.ptxas}});
+  return list;
+}
+
 std::string manifestText(const CpuArtifact &artifact,
-                         const std::vector<::kvq::LibraryKernel> &kernels) {
+                         const std::vector<::kvq::LibraryKernel> &kernels,
+                         const std::vector<GpuModule> &modules) {
   const ::kvq::CacheMethod &method = artifact.method;
   const ::kvq::RecordLayout layout = ::kvq::buildRecord(method.record());
-  llvm::json::Array kernelList;
-  for (const ::kvq::LibraryKernel &kernel : kernels)
-    kernelList.push_back(kernelText(kernel));
   llvm::Expected<llvm::json::Value> record =
       llvm::json::parse(::kvq::recordText(layout, method.name));
   llvm::json::Object manifest{{"library", int64_t(::kvq::kLibraryVersion)},
@@ -68,7 +93,8 @@ std::string manifestText(const CpuArtifact &artifact,
                               {"page", method.page},
                               {"bits_per_element", ::kvq::bitsPerElement(layout)},
                               {"record", record ? std::move(*record) : llvm::json::Value(nullptr)},
-                              {"kernels", std::move(kernelList)},
+                              {"kernels", kernelList(kernels, modules)},
+                              {"modules", moduleList(modules)},
                               {"pipeline", artifact.pipeline}};
   llvm::consumeError(record.takeError());
   std::string text;
@@ -89,7 +115,7 @@ std::string manifestText(const CpuArtifact &artifact,
     contents.objects.push_back(std::move(module.code));
   }
   contents.method = ::kvq::methodText(artifact.method);
-  contents.manifest = manifestText(artifact, contents.kernels);
+  contents.manifest = manifestText(artifact, contents.kernels, modules);
   contents.constants = std::move(artifact.constants);
   return contents;
 }

@@ -24,6 +24,7 @@ struct GpuKernel {
   std::string symbol;
   int32_t threads = 0, sharedBytes = 0;
   int64_t queryFloats = 0, partialFloats = 0; ///< the same in plan, prepare and decode; append: 0
+  std::string name = {};                      ///< full name (KernelName.h)
 };
 
 /// What a compile for one GPU gives.
@@ -32,11 +33,16 @@ struct GpuModule {
   std::string level;  ///< "cubin" or "ptx"
   std::string code;   ///< bytes of the cubin, text of the ptx
   std::vector<GpuKernel> kernels;
+  std::string name = {};      ///< of its decode kernel
+  std::string ptxDigest = {}; ///< of the PTX that the code is or was made from (PtxDigest.h)
+  std::string llvm = {};      ///< version of LLVM
+  std::string ptxas = {};     ///< version of ptxas; empty for PTX
 };
 
 /// The contents of a library with the kernels of `artifact` and of `modules`, and its manifest for
-/// people and tools: record in text form, bits per element at the default page, kernels, pipeline
-/// text. Objects: the CPU's if there is one, then the modules in their order.
+/// people and tools: record in text form, bits per element at the default page, kernels, GPU
+/// modules with the digests of their PTX, pipeline text. Objects: the CPU's if there is one, then
+/// the modules in their order.
 ::kvq::LibraryContents buildLibrary(CpuArtifact artifact, std::vector<GpuModule> modules = {});
 
 } // namespace mlir::kvq

@@ -7,6 +7,7 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -21,6 +22,8 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 
+#include <mutex>
+
 extern "C" {
 void LLVMInitializeNVPTXTargetInfo();
 void LLVMInitializeNVPTXTarget();
@@ -32,15 +35,19 @@ namespace mlir::kvq {
 namespace {
 
 std::unique_ptr<llvm::TargetMachine> targetMachine(const Chip &chip, Location loc) {
-  LLVMInitializeNVPTXTargetInfo();
-  LLVMInitializeNVPTXTarget();
-  LLVMInitializeNVPTXTargetMC();
-  LLVMInitializeNVPTXAsmPrinter();
+  static std::once_flag registered; // the registry is not made for threads
+  std::call_once(registered, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
   llvm::Triple triple("nvptx64-nvidia-cuda");
   std::string error;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target) {
-    emitError(loc) << "target " << chip.name << " expects an LLVM with the NVPTX backend: " << error;
+    emitError(loc) << "target " << chip.name
+                   << " expects an LLVM with the NVPTX backend: " << error;
     return nullptr;
   }
   llvm::TargetOptions options;
@@ -105,12 +112,15 @@ FailureOr<std::string> emitPtx(llvm::Module &module, const Chip &chip, Location 
   if (ptx.find(".extern .func") != std::string::npos)
     return emitError(loc) << "the kernels expect no function from outside, the PTX declares one";
   if (ptx.find(".local ") != std::string::npos)
-    return emitError(loc) << "the kernels expect their fragments in registers, the PTX keeps some in "
-                             "local memory";
+    return emitError(loc)
+           << "the kernels expect their fragments in registers, the PTX keeps some in "
+              "local memory";
   return ptx;
 }
 
 std::string findPtxas() {
+  if (auto given = llvm::sys::Process::GetEnv("KVQ_PTXAS"))
+    return llvm::sys::fs::can_execute(*given) ? *given : "";
   if (auto found = llvm::sys::findProgramByName("ptxas"))
     return *found;
   for (const char *variable : {"CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"})
@@ -120,6 +130,18 @@ std::string findPtxas() {
   if (auto found = llvm::sys::findProgramByName("ptxas", {"/usr/local/cuda/bin"}))
     return *found;
   return "";
+}
+
+std::string ptxasVersion(StringRef ptxas) {
+  TemporaryFile output("txt");
+  if (output.path.empty())
+    return "";
+  StringRef arguments[] = {ptxas, "--version"};
+  std::optional<StringRef> redirects[] = {std::nullopt, StringRef(output.path), std::nullopt};
+  llvm::sys::ExecuteAndWait(ptxas, arguments, std::nullopt, redirects);
+  // "Cuda compilation tools, release 13.0, V13.0.88"
+  const std::string text = contents(output.path);
+  return StringRef(text).split(", V").second.take_until(llvm::isSpace).str();
 }
 
 FailureOr<std::string> assemble(StringRef ptxas, StringRef ptx, const Chip &chip, Location loc,

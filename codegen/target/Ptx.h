@@ -25,8 +25,12 @@ std::unique_ptr<llvm::Module> translateToLlvm(ModuleOp module, llvm::LLVMContext
 /// it does for an intrinsic that LLVM does not know, or keeps an array in local memory.
 FailureOr<std::string> emitPtx(llvm::Module &module, const Chip &chip, Location loc);
 
-/// ptxas of the PATH, of CUDA_HOME or of the usual place of the toolkit; empty if there is none.
+/// The file that KVQ_PTXAS names, else ptxas of the PATH, of CUDA_HOME or of the usual place of the
+/// toolkit; empty if there is none.
 std::string findPtxas();
+
+/// The version that `ptxas` says it is, "13.0.88"; empty if it says none.
+std::string ptxasVersion(llvm::StringRef ptxas);
 
 /// Machine code of `ptx`. `log` receives what ptxas says of registers and spills.
 FailureOr<std::string> assemble(llvm::StringRef ptxas, llvm::StringRef ptx, const Chip &chip,

@@ -42,7 +42,7 @@ protected:
       side->record.dim = side->record.group = 64;
     LibraryContents library;
     library.method = methodText(method);
-    library.manifest = R"({"compiler": {"llvm": "22.1"}})";
+    library.manifest = R"({"modules": [{"llvm": "22.1"}]})";
     library.objects = {"code"};
     for (KernelRole role :
          {KernelRole::append, KernelRole::plan, KernelRole::prepare, KernelRole::decode}) {

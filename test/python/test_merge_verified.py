@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Only complete runs of today's suite verify kernels; digests of PTX do not see what does not matter."""
+"""Only complete runs of today's suite verify kernels."""
 
 import io
 import json
@@ -14,18 +14,10 @@ sys.path.insert(0, str(ROOT / "tools/scripts"))
 
 import merge_verified
 
-PTX = """
-// made by a compiler
-.visible .entry kernel() { /* two
-lines */ mov.u32 %r1, 1; ret; }
-.const .align 4 .b32 table[2] = {1, 2};
-"""
-
-
-def library(name, **changes):
+def library(name, module=None, **changes):
     made = {
-        "name": name, "passed": True, "complete": True, "device": "card",
-        "compiler": {"llvm": "22.1", "ptxas": "13.0", "ptx_sha256": "d" * 64},
+        "name": f"file of {name}", "passed": True, "complete": True, "device": "card",
+        "modules": [{"name": name, "llvm": "22.1", "ptxas": "13.0", "ptx_sha256": "d" * 64, **(module or {})}],
     }
     made.update(changes)
     return made
@@ -49,26 +41,16 @@ class MergeVerified(unittest.TestCase):
             self.assertEqual(merge_verified.main(["-o", str(output), *arguments]), 0)
         return json.loads(output.read_text())
 
-    def test_comments_constants_and_spaces_do_not_count(self):
-        digest = merge_verified.ptx_digest(PTX)
-        same = PTX.replace("made by", "made  today by").replace("{1, 2}", "{3,4}").replace("lines */", "\n\n*/")
-        self.assertEqual(merge_verified.ptx_digest(same), digest)
-        for old, new in (("%r1, 1", "%r1, 2"), ("table[2]", "table[3]"), ("ret;", "")):
-            self.assertNotEqual(merge_verified.ptx_digest(PTX.replace(old, new)), digest)
-
     def test_parts_merge(self):
         merged = self.merge(self.report("a", [library("b__sm90a")]), self.report("b", [library("a__sm90a")]))
         self.assertEqual(list(merged), ["a__sm90a", "b__sm90a"])
         self.assertEqual(merged["a__sm90a"], {
             "ptx": "d" * 64, "llvm": "22.1", "ptxas": "13.0", "suite": self.suite, "device": "card"})
 
-    def test_ptx_of_a_folder(self):
-        (self.place / "k.ptx").write_text(PTX)
-        report = self.report("a", [library("k", compiler={})])
-        merged = self.merge("--ptx", str(self.place), "--llvm", "1", "--ptxas", "2", report)
-        self.assertEqual(merged["k"]["ptx"], merge_verified.ptx_digest(PTX))
-        with self.assertRaisesRegex(ValueError, "not that of the library"):
-            self.merge("--ptx", str(self.place), self.report("a", [library("k")]))
+    def test_two_reports_of_different_ptx(self):
+        other = self.report("b", [library("k", {"ptx_sha256": "e" * 64})])
+        with self.assertRaisesRegex(ValueError, "different PTX"):
+            self.merge(self.report("a", [library("k")]), other)
 
     def test_refusals_change_nothing(self):
         before = self.merge(self.report("a", [library("k")]))
@@ -76,8 +58,9 @@ class MergeVerified(unittest.TestCase):
             ({"passed": False}, None, "did not pass"),
             ({"complete": False}, None, "not every check"),
             ({}, "0" * 64, "suite 000000000000"),
-            ({"compiler": {"llvm": "1", "ptxas": "1"}}, None, "no compiler.ptx_sha256"),
-            ({"compiler": {"ptx_sha256": "d"}}, None, "version of llvm"),
+            ({"module": {"ptx_sha256": ""}}, None, "no ptx_sha256"),
+            ({"module": {"ptxas": ""}}, None, "no ptxas"),
+            ({"modules": []}, None, "one GPU module, got 0"),
         ):
             with self.assertRaisesRegex(ValueError, message):
                 self.merge(self.report("b", [library("n", **changes)], suite))

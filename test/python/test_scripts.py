@@ -146,15 +146,22 @@ class Counts(unittest.TestCase):
 
 
 class Unverified(unittest.TestCase):
-    def test_only_gpu_kernels_count(self):
-        names = count_unverified.gpu_kernels(
-            "# list\nkvq_decode_k2__sm90a  # first\nkvq_decode_k2__cpu\n\nkvq_append_k2__sm80\n"
+    def test_what_passed_is_known_by_both_digests(self):
+        names = count_unverified.instance_names("# list\ndecode_a  # first\n\ndecode_b\ndecode_c\n")
+        self.assertEqual(names, ["decode_a", "decode_b", "decode_c"])
+        digests = count_unverified.digests_of(
+            '[{"name": "decode_a", "ptx_sha256": "1"}, {"name": "decode_b", "ptx_sha256": "2"}]'
         )
-        self.assertEqual(names, ["kvq_decode_k2__sm90a", "kvq_append_k2__sm80"])
-        self.assertEqual(
-            count_unverified.unverified(names, {"kvq_append_k2__sm80": "digest"}),
-            ["kvq_decode_k2__sm90a"],
-        )
+        verified = {name: {"ptx": ptx, "suite": "s"} for name, ptx in (("decode_a", "1"), ("decode_c", "3"))}
+        self.assertEqual(count_unverified.unverified(names, digests, verified, "s"), ["decode_b", "decode_c"])
+        self.assertEqual(count_unverified.unverified(names, digests, verified, "t"), names)
+        verified["decode_a"]["ptx"] = "2"
+        self.assertEqual(count_unverified.unverified(["decode_a"], digests, verified, "s"), ["decode_a"])
+
+    def test_without_digests_none_is_verified(self):
+        with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as printed:
+            count_unverified.main([str(pathlib.Path(folder) / "none.json")])
+        self.assertRegex(printed.getvalue(), r"^kernels not GPU-verified: \d+ \(no digests of this build\)$")
 
 
 if __name__ == "__main__":

@@ -24,10 +24,14 @@ GpuModule module(std::string level) {
   return {"sm_90a",
           level,
           level + " code",
-          {{KernelRole::append, "kvq_append", 128, 0, 0, 0},
-           {KernelRole::plan, "kvq_plan", 256, 64, 36, 10},
-           {KernelRole::prepare, "kvq_prepare", 64, 1024, 36, 10},
-           {KernelRole::decode, "kvq_decode", 256, 65536, 36, 10}}};
+          {{KernelRole::append, "kvq_append", 128, 0, 0, 0, level + " append"},
+           {KernelRole::plan, "kvq_plan", 256, 64, 36, 10, level + " plan"},
+           {KernelRole::prepare, "kvq_prepare", 64, 1024, 36, 10, level + " prepare"},
+           {KernelRole::decode, "kvq_decode", 256, 65536, 36, 10, level + " decode"}},
+          level + " decode",
+          level + " digest",
+          "22.1",
+          level == "cubin" ? "13.0" : ""};
 }
 
 /// The library must survive the file, too.
@@ -42,11 +46,16 @@ GpuModule module(std::string level) {
   return contents;
 }
 
-llvm::json::Array manifestKernels(const ::kvq::LibraryContents &contents) {
+llvm::json::Array manifestList(const ::kvq::LibraryContents &contents, llvm::StringRef key) {
   llvm::Expected<llvm::json::Value> manifest = llvm::json::parse(contents.manifest);
   EXPECT_TRUE(bool(manifest)) << contents.manifest;
-  const llvm::json::Array *kernels = manifest->getAsObject()->getArray("kernels");
-  return kernels ? *kernels : llvm::json::Array{};
+  const llvm::json::Array *list = manifest->getAsObject()->getArray(key);
+  EXPECT_TRUE(list) << key.str();
+  return list ? *list : llvm::json::Array{};
+}
+
+llvm::json::Array manifestKernels(const ::kvq::LibraryContents &contents) {
+  return manifestList(contents, "kernels");
 }
 
 TEST(LibraryBuilder, CpuAlone) {
@@ -63,6 +72,8 @@ TEST(LibraryBuilder, CpuAlone) {
   ASSERT_EQ(kernels.size(), 4u);
   EXPECT_EQ(kernels[3].getAsObject()->getString("role"), llvm::StringRef("merge"));
   EXPECT_EQ(kernels[3].getAsObject()->get("threads"), nullptr);
+  EXPECT_EQ(kernels[3].getAsObject()->get("name"), nullptr);
+  EXPECT_TRUE(manifestList(contents, "modules").empty());
 }
 
 TEST(LibraryBuilder, GpuAlone) {
@@ -96,6 +107,24 @@ TEST(LibraryBuilder, CpuAndGpu) {
   EXPECT_EQ(decode.getString("level"), llvm::StringRef("ptx"));
   EXPECT_EQ(decode.getInteger("threads"), 256);
   EXPECT_EQ(decode.getInteger("shared_bytes"), 65536);
+}
+
+TEST(LibraryBuilder, NamesAndDigests) {
+  const ::kvq::LibraryContents contents = build("object", {module("cubin"), module("ptx")});
+  const llvm::json::Array kernels = manifestKernels(contents);
+  EXPECT_EQ(kernels[3].getAsObject()->get("name"), nullptr);
+  EXPECT_EQ(kernels[4].getAsObject()->getString("name"), llvm::StringRef("cubin append"));
+  EXPECT_EQ(kernels[7].getAsObject()->getString("name"), llvm::StringRef("cubin decode"));
+  EXPECT_EQ(kernels[8].getAsObject()->getString("name"), llvm::StringRef("ptx append"));
+  const llvm::json::Array modules = manifestList(contents, "modules");
+  ASSERT_EQ(modules.size(), 2u);
+  EXPECT_EQ(modules[0], llvm::json::Value(llvm::json::Object{{"name", "cubin decode"},
+                                                             {"target", "sm_90a"},
+                                                             {"level", "cubin"},
+                                                             {"ptx_sha256", "cubin digest"},
+                                                             {"llvm", "22.1"},
+                                                             {"ptxas", "13.0"}}));
+  EXPECT_EQ(modules[1].getAsObject()->getString("ptxas"), llvm::StringRef(""));
 }
 
 } // namespace

@@ -36,7 +36,7 @@ LibraryReport reportLibrary(const LibraryRun &run) {
                {"failure", run.failure}};
   const Json manifest = Json::parse(run.manifest, nullptr, /*allow_exceptions=*/false);
   if (manifest.is_object())
-    for (const char *key : {"compiler", "kernels"})
+    for (const char *key : {"modules", "kernels"})
       if (manifest.contains(key))
         json[key] = manifest[key];
   json["checks"] = checks;

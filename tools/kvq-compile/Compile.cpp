@@ -39,9 +39,11 @@ private:
   LogicalResult parse();
   LogicalResult optimize();
   LogicalResult generate();
+  LogicalResult generateInstance();
   LogicalResult emitCpu(const CacheAttention &found, CpuArtifact &artifact);
-  LogicalResult emitGpu(const CacheAttention &found, const Chip &chip,
+  LogicalResult emitGpu(Location loc, const ::kvq::CacheMethod &method, const Chip &chip,
                         std::vector<GpuModule> &modules);
+  LogicalResult finish(CpuArtifact artifact, std::vector<GpuModule> modules);
   LogicalResult writeLibrary(CpuArtifact artifact, std::vector<GpuModule> modules);
   void observe(StringRef target, StringRef name, function_ref<void(llvm::raw_ostream &)> print);
   LogicalResult write(StringRef bytes);
@@ -153,26 +155,22 @@ LogicalResult Compiler::emitCpu(const CacheAttention &found, CpuArtifact &artifa
   };
   CacheOp cache = found.cache;
   Location loc = cache.getLoc();
-  FailureOr<std::string> code =
-      options.emit == EmitKind::library ? compileCpuShared(loc, *method, options.level, watch)
-                                        : compileCpuObject(loc, *method, options.level, watch);
+  FailureOr<std::string> code = options.emit == EmitKind::library
+                                    ? compileCpuShared(loc, *method, options.level, watch)
+                                    : compileCpuObject(loc, *method, options.level, watch);
   if (failed(code))
     return failure();
   artifact.sharedObject = std::move(*code);
   return success();
 }
 
-LogicalResult Compiler::emitGpu(const CacheAttention &found, const Chip &chip,
+LogicalResult Compiler::emitGpu(Location loc, const ::kvq::CacheMethod &method, const Chip &chip,
                                 std::vector<GpuModule> &modules) {
-  FailureOr<::kvq::CacheMethod> method = readTargetMethod(found, chip.name);
-  if (failed(method))
-    return failure();
   auto watch = [&](StringRef name, function_ref<void(llvm::raw_ostream &)> print) {
     observe(chip.name, name, print);
   };
-  CacheOp cache = found.cache;
   bool machineCode = options.emit == EmitKind::cubin || options.emit == EmitKind::library;
-  FailureOr<GpuCode> code = compileGpu(cache.getLoc(), *method, chip, machineCode, watch);
+  FailureOr<GpuCode> code = compileGpu(loc, method, chip, machineCode, watch);
   if (failed(code))
     return failure();
   if (options.emit == EmitKind::cubin && code->cubin.empty())
@@ -181,8 +179,21 @@ LogicalResult Compiler::emitGpu(const CacheAttention &found, const Chip &chip,
   if (!code->log.empty())
     stage(std::string("ptxas-") + chip.name, ".txt",
           [&](llvm::raw_ostream &stream) { stream << code->log; });
-  modules.push_back(gpuModule(*method, chip, std::move(*code)));
+  modules.push_back(gpuModule(method, chip, std::move(*code)));
   return success();
+}
+
+/// The kernels of a name: there is no source to read.
+LogicalResult Compiler::generateInstance() {
+  const KernelName &name = *options.instance;
+  CpuArtifact artifact{methodOf(name), "", "", options.level, ""};
+  artifact.pipeline = "// instance " + artifact.method.name + "\n";
+  std::vector<GpuModule> modules;
+  Location loc = NameLoc::get(StringAttr::get(&context, artifact.method.name));
+  for (const Chip &chip : options.chips)
+    if (failed(emitGpu(loc, artifact.method, chip, modules)))
+      return failure();
+  return finish(std::move(artifact), std::move(modules));
 }
 
 LogicalResult Compiler::generate() {
@@ -202,28 +213,37 @@ LogicalResult Compiler::generate() {
   if (options.cpu && failed(emitCpu(*found, artifact)))
     return failure();
   std::vector<GpuModule> modules;
-  for (const Chip &chip : options.chips)
-    if (failed(emitGpu(*found, chip, modules)))
+  for (const Chip &chip : options.chips) {
+    FailureOr<::kvq::CacheMethod> chipMethod = readTargetMethod(*found, chip.name);
+    if (failed(chipMethod) || failed(emitGpu(found->cache.getLoc(), *chipMethod, chip, modules)))
       return failure();
+  }
+  // Constants have their own blob: the pipeline's text leaves large values out.
+  llvm::raw_string_ostream stream(artifact.pipeline);
+  module->print(stream, OpPrintingFlags().elideLargeElementsAttrs(16).elideLargeResourceString(64));
+  return finish(std::move(artifact), std::move(modules));
+}
+
+/// Writes what was asked for.
+LogicalResult Compiler::finish(CpuArtifact artifact, std::vector<GpuModule> modules) {
   if (options.emit == EmitKind::llvm)
     return write(llvmText);
   if (options.emit == EmitKind::object)
     return write(artifact.sharedObject);
   if (options.emit != EmitKind::library)
     return write(modules.front().code);
-  // Constants have their own blob: the pipeline's text leaves large values out.
-  llvm::raw_string_ostream stream(artifact.pipeline);
-  module->print(stream, OpPrintingFlags().elideLargeElementsAttrs(16).elideLargeResourceString(64));
   return writeLibrary(std::move(artifact), std::move(modules));
 }
 
 LogicalResult Compiler::run() {
-  if (failed(parse()))
+  if (!options.instance && failed(parse()))
     return failure();
   if (!options.dumpStages.empty())
     if (std::error_code error = llvm::sys::fs::create_directories(options.dumpStages))
       return fail("--dump-stages: cannot make folder '" + options.dumpStages +
                   "': " + error.message());
+  if (options.instance)
+    return generateInstance();
   stage("input", ".mlir", [&](llvm::raw_ostream &stream) { module->print(stream); });
   if (failed(optimize()))
     return failure();

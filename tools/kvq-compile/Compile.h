@@ -3,9 +3,11 @@
 // The work of kvq-compile, without its command line.
 #pragma once
 
+#include "codegen/artifact/KernelName.h"
 #include "codegen/target/CpuObject.h"
 #include "codegen/target/Ptx.h"
 
+#include <optional>
 #include <string>
 
 namespace mlir::kvq {
@@ -22,6 +24,8 @@ struct CompileOptions {
   CpuLevel level = CpuLevel::baseline;
   bool cpu = true;         ///< build kernels for the CPU
   std::vector<Chip> chips; ///< and for these
+  /// Kernels of this name instead of those of an input; for its chip alone.
+  std::optional<KernelName> instance = std::nullopt;
 };
 
 /// Compiles one cache. Diagnostics and progress go to standard error; on failure nothing is written

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // kvq-compile: pipelines and a cache in, a library of kernels out.
+#include "codegen/artifact/Instances.h"
 #include "tools/kvq-compile/Compile.h"
+#include "tools/kvq-compile/InstanceList.h"
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
@@ -17,10 +19,11 @@ static cl::opt<std::string> output("o", cl::desc("File to write; - is standard o
 static cl::opt<std::string>
     calibration("calibration", cl::desc("Calibration file that gives constants their values"),
                 cl::value_desc("file"), cl::cat(category));
-static cl::list<std::string> targets("targets", cl::CommaSeparated,
-                                     cl::desc("Targets to build kernels for: cpu (default) and chips, as "
-                                              "in --targets=sm_90a,cpu"),
-                                     cl::value_desc("names"), cl::cat(category));
+static cl::list<std::string>
+    targets("targets", cl::CommaSeparated,
+            cl::desc("Targets to build kernels for: cpu (default) and chips, as "
+                     "in --targets=sm_90a,cpu"),
+            cl::value_desc("names"), cl::cat(category));
 static cl::opt<std::string>
     level("cpu-level", cl::init("host"), cl::value_desc("level"), cl::cat(category),
           cl::desc("Instruction set of the cpu target: host (default), x86-64, x86-64-v3 or "
@@ -41,9 +44,59 @@ static cl::opt<EmitKind>
                     clEnumValN(EmitKind::cubin, "cubin", "machine code of one chip (ptxas)"),
                     clEnumValN(EmitKind::library, "library", "a library file (default)")));
 
+static cl::opt<std::string>
+    instance("instance", cl::value_desc("name"), cl::cat(category),
+             cl::desc("Compile the GPU kernels of this name instead of an input: plain attention "
+                      "without a calibration"));
+static cl::opt<bool> instances("instances", cl::cat(category),
+                               cl::desc("Print the standard list of GPU kernels"));
+static cl::opt<std::string>
+    allInstances("all-instances", cl::value_desc("folder"), cl::cat(category),
+                 cl::desc("Compile the list into libraries in this folder (--emit=ptx: PTX)"));
+static cl::opt<unsigned> randomCount("random", cl::value_desc("count"), cl::cat(category),
+                                     cl::desc("The list is this many random other kernels"));
+static cl::opt<unsigned> seed("seed", cl::value_desc("number"), cl::init(1), cl::cat(category),
+                              cl::desc("Seed of --random (default: 1)"));
+static cl::opt<unsigned> jobs("jobs", cl::value_desc("count"), cl::init(2), cl::cat(category),
+                              cl::desc("Kernels of --all-instances at a time (default: 2)"));
+
 static int fail(const llvm::Twine &message) {
   llvm::errs() << "kvq-compile: " << message << "\n";
   return 1;
+}
+
+/// --instances and --all-instances: the standard list, or random kernels, of sm_90a or the one chip
+/// of --targets.
+static int runList(const std::vector<Chip> &chips) {
+  if (chips.size() > 1 || (emit != EmitKind::library && emit != EmitKind::ptx))
+    return fail("--instances and --all-instances: expected --targets with one chip, and "
+                "--emit=library or ptx");
+  const Chip chip = chips.empty() ? *findChip("sm_90a") : chips.front();
+  const std::vector<KernelName> names =
+      randomCount ? randomInstances(chip, int(randomCount), seed) : standardInstances(chip);
+  if (instances)
+    llvm::outs() << instancesText(names);
+  if (allInstances.empty())
+    return 0;
+  return failed(compileInstanceList(names, allInstances, emit == EmitKind::ptx, jobs)) ? 1 : 0;
+}
+
+/// Fills what --instance says, the chip too; empty, or what is wrong with it.
+static std::string readInstance(CompileOptions &options, bool cpu) {
+  KernelName name;
+  if (std::string error = parseKernelName(instance, name); !error.empty())
+    return error;
+  if (name.role != ::kvq::KernelRole::decode || !name.rest.empty())
+    return "expected the name of a decode kernel without 'x' and a digest, got '" + instance + "'";
+  if ((cpu && !targets.empty()) || options.chips.size() > 1 ||
+      (!options.chips.empty() && options.chips.front().name != name.chip))
+    return "expected --targets=" + name.chip + ", the chip of the name, or no --targets";
+  options.cpu = false;
+  options.chips = {*findChip(name.chip)};
+  if (std::string reason = unsupportedInstance(name, options.chips.front()); !reason.empty())
+    return reason;
+  options.instance = std::move(name);
+  return "";
 }
 
 int main(int argc, char **argv) {
@@ -68,6 +121,18 @@ int main(int argc, char **argv) {
   std::optional<CpuLevel> cpuLevel = level == "host" ? hostCpuLevel() : parseCpuLevel(level);
   if (!cpuLevel)
     return fail("--cpu-level: expected host, x86-64, x86-64-v3 or x86-64-v4, got '" + level + "'");
+  if (instances || !allInstances.empty())
+    return runList(chips);
+  CompileOptions options{input,      calibration, output.empty() ? "-" : output.getValue(),
+                         dumpStages, placement,   emit,
+                         *cpuLevel,  cpu,         chips};
+  if (!instance.empty()) {
+    if (std::string error = readInstance(options, cpu); !error.empty())
+      return fail("--instance: " + error);
+    if (emit == EmitKind::mlir || emit == EmitKind::object)
+      return fail("--instance: expected --emit=llvm, ptx, cubin or library");
+    cpu = false, chips = options.chips;
+  }
   if ((emit == EmitKind::ptx || emit == EmitKind::cubin) && (cpu || chips.size() != 1))
     return fail("--emit=ptx and --emit=cubin: expected --targets with one chip");
   if (emit == EmitKind::object && !cpu)
@@ -75,8 +140,5 @@ int main(int argc, char **argv) {
   const bool text = emit == EmitKind::mlir || emit == EmitKind::llvm || emit == EmitKind::ptx;
   if (output.empty() && !text)
     return fail("expected -o FILE, got none; see --help");
-  CompileOptions options{input,      calibration, output.empty() ? "-" : output.getValue(),
-                         dumpStages, placement,   emit,
-                         *cpuLevel,  cpu,         chips};
   return failed(compile(options)) ? 1 : 0;
 }

@@ -2,34 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Merges reports of gpu-check into the list of kernels that passed on a real GPU.
 
-usage: tools/scripts/merge_verified.py [--ptx FOLDER] [--llvm VERSION] [--ptxas VERSION] [--keep]
-           [-o test/gpu/verified.json] REPORT...
-For each library that passed every check (all data kinds and lengths, and large pools, on a CUDA device) the list holds
-its name and the digest of its PTX without comments and constants, the versions of LLVM and ptxas, the digest of the
-numeric suite and the device. The PTX is FOLDER/NAME.ptx, or its digest stands in the library's manifest as
-compiler.ptx_sha256; versions come from compiler.llvm and compiler.ptxas there, unless given. Reports of parts of one
-run merge; --keep also keeps what the list holds already, if it was verified by the same suite. Exits 1, and changes
-nothing, when a library in a report did not pass, or was run by another suite than the checkout's.
+usage: tools/scripts/merge_verified.py [--keep] [-o test/gpu/verified.json] REPORT...
+For each library that passed every check (all data kinds and lengths, and large pools, on a CUDA device) the list holds,
+under the full name of its decode kernel, the digest of its PTX without comments and constants, the versions of LLVM and
+ptxas, the digest of the numeric suite and the device. All but the last two stand in the library's manifest, whose
+modules the report repeats; a library of one GPU module is expected. Reports of parts of one run merge; --keep also keeps
+what the list holds already, if it was verified by the same suite. Exits 1, and changes nothing, when a library in a
+report did not pass, or was run by another suite than the checkout's.
 """
 
 import argparse
 import hashlib
 import json
 import pathlib
-import re
 import sys
 
 from source_tree import ROOT
-
-COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-# An array with values is data: `.global .align 16 .b8 name[64] = {1, 2}` keeps its head.
-CONSTANT = re.compile(r"=\s*\{[^}]*\}")
-
-
-def ptx_digest(text):
-    """SHA-256 of PTX without comments, values of constants and differences of white space."""
-    text = CONSTANT.sub("= {}", COMMENT.sub(" ", text))
-    return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
 
 
 def suite_digest(root):
@@ -41,26 +29,18 @@ def suite_digest(root):
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
-def version(compiler, given, key, name):
-    """The version of a part of the compiler: what was given, else what the manifest says."""
-    found = given or compiler.get(key)
-    if not found:
-        raise ValueError(f"{name}: the manifest names no version of {key}; give --{key}")
-    return found
+def module_of(library):
+    """The GPU module that was run, as the manifest states it."""
+    modules = library.get("modules", [])
+    if len(modules) != 1:
+        raise ValueError(f"{library['name']}: expected a library of one GPU module, got {len(modules)}")
+    for key in ("name", "ptx_sha256", "llvm", "ptxas"):
+        if not modules[0].get(key):
+            raise ValueError(f"{library['name']}: the manifest states no {key} of the module")
+    return modules[0]
 
 
-def digest_of(library, folder):
-    """Digest of the PTX of a library of a report."""
-    name, stated = library["name"], library.get("compiler", {}).get("ptx_sha256")
-    found = ptx_digest((folder / f"{name}.ptx").read_text(encoding="utf-8")) if folder else stated
-    if not found:
-        raise ValueError(f"{name}: the manifest has no compiler.ptx_sha256; give --ptx")
-    if stated and stated != found:
-        raise ValueError(f"{name}: the PTX in the folder is not that of the library which was run")
-    return found
-
-
-def entries(report, suite, options):
+def entries(report, suite):
     """{name: entry} of one report; ValueError says what is wrong with it."""
     if report["suite"] != suite:
         raise ValueError(f"the report is of suite {report['suite'][:12]}, the checkout has {suite[:12]}")
@@ -71,22 +51,22 @@ def entries(report, suite, options):
             raise ValueError(f"{name}: did not pass")
         if not library["complete"]:
             raise ValueError(f"{name}: not every check was run; use gpu-check --large without --data and --lengths")
-        compiler = library.get("compiler", {})
-        found[name] = {
-            "ptx": digest_of(library, options.ptx),
-            "llvm": version(compiler, options.llvm, "llvm", name),
-            "ptxas": version(compiler, options.ptxas, "ptxas", name),
+        module = module_of(library)
+        found[module["name"]] = {
+            "ptx": module["ptx_sha256"],
+            "llvm": module["llvm"],
+            "ptxas": module["ptxas"],
             "suite": suite,
             "device": library["device"],
         }
     return found
 
 
-def merge(reports, before, suite, options):
+def merge(reports, before, suite):
     """The list as a mapping, sorted by name."""
     merged = {name: entry for name, entry in before.items() if entry["suite"] == suite}
     for report in reports:
-        for name, entry in entries(report, suite, options).items():
+        for name, entry in entries(report, suite).items():
             if name in merged and name not in before and merged[name]["ptx"] != entry["ptx"]:
                 raise ValueError(f"{name}: two reports are of different PTX")
             merged[name] = entry
@@ -95,9 +75,6 @@ def merge(reports, before, suite, options):
 
 def parse_arguments(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ptx", type=pathlib.Path, help="folder of NAME.ptx")
-    parser.add_argument("--llvm", help="version of LLVM")
-    parser.add_argument("--ptxas", help="version of ptxas")
     parser.add_argument("--keep", action="store_true", help="keep entries of the list that no report names")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=ROOT / "test/gpu/verified.json")
     parser.add_argument("reports", nargs="+", type=pathlib.Path)
@@ -110,7 +87,7 @@ def main(arguments, root=ROOT):
     before = {}
     if options.keep and options.output.is_file():
         before = json.loads(options.output.read_text(encoding="utf-8"))
-    merged = merge(reports, before, suite_digest(root), options)
+    merged = merge(reports, before, suite_digest(root))
     options.output.write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
     print(f"{options.output.name}: {len(merged)} kernels")
     return 0
