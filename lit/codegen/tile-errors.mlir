@@ -34,6 +34,82 @@ func.func @side(%r: !kvq.tile_row<32>) {
 
 // -----
 
+func.func @element(%a: !llvm.ptr) {
+  // expected-error@+1 {{expects element f16, bf16 or f32, got 'f64'}}
+  %r = kvq.tile.load_row %a {element = f64} : (!llvm.ptr) -> !kvq.tile_row<32>
+  return
+}
+
+// -----
+
+func.func @queries() {
+  // expected-error@+1 {{expects queries of at least 1, got 0}}
+  %s = kvq.tile.init_softmax {queries = 0 : i64} : () -> !kvq.fragment<softmax>
+  return
+}
+
+// -----
+
+func.func @scope(%r: !kvq.tile_row<64>) {
+  // expected-error@+1 {{expects a scope that divides the row's 64 channels, got 48}}
+  %c = kvq.tile.clip %r {kind = #kvq.tile_clip<constant>, scope = 48 : i64, index = 0 : i64, value = 1.0 : f64}
+    : (!kvq.tile_row<64>) -> !kvq.tile_row<64>
+  return
+}
+
+// -----
+
+func.func @index(%r: !kvq.tile_row<64>) {
+  // expected-error@+1 {{expects an index below its scope of 32, got 32}}
+  %c = kvq.tile.clip %r {kind = #kvq.tile_clip<order_statistic>, scope = 32 : i64, index = 32 : i64, value = 1.0 : f64}
+    : (!kvq.tile_row<64>) -> !kvq.tile_row<64>
+  return
+}
+
+// -----
+
+#k = #kvq.tile_side<dim = 64, bits = 2, group = 64, form = "min", params = f16>
+#v = #kvq.tile_side<dim = 32, bits = 2, group = 32, form = "min", params = f16>
+#record = #kvq.tile_record<k = #k, v = #v>
+func.func @query(%r: !kvq.tile_row<32>, %w: !llvm.ptr, %shift: f32, %i: i64) {
+  // expected-error@+1 {{expects a row of 64 channels as the key of its record, got 32}}
+  kvq.tile.store_query %r, %shift, %w, %i {record = #record, queries = 2 : i64}
+    : (!kvq.tile_row<32>, f32, !llvm.ptr, i64) -> ()
+  return
+}
+
+// -----
+
+#k = #kvq.tile_side<dim = 64, bits = 2, group = 64, form = "min", params = f16>
+#v = #kvq.tile_side<dim = 32, bits = 2, group = 32, form = "min", params = f16>
+#record = #kvq.tile_record<k = #k, v = #v>
+func.func @warps(%partials: !llvm.ptr, %n: i64, %i: i64) {
+  // expected-error@+1 {{expects a row of 32 channels as the value of its record, got 64}}
+  %r, %m, %s = kvq.tile.merge_warps %partials, %n, %i {record = #record, queries = 2 : i64}
+    : (!llvm.ptr, i64, i64) -> (!kvq.tile_row<64>, f32, f32)
+  return
+}
+
+// -----
+
+func.func @partials(%r: !kvq.tile_row<64>, %partials: !llvm.ptr, %n: i64, %i: i64) {
+  // expected-error@+1 {{expects a stride that is a multiple of 4 and at least 1056 bytes, got 1052}}
+  %o, %m, %s = kvq.tile.merge_partials %r, %partials, %n, %i {stride = 1052 : i64, queries = 4 : i64}
+    : (!kvq.tile_row<64>, !llvm.ptr, i64, i64) -> (!kvq.tile_row<64>, f32, f32)
+  return
+}
+
+// -----
+
+func.func @splits(%partials: !llvm.ptr, %n: i64, %i: i64) {
+  // expected-error@+1 {{expects a stride that is a multiple of 4 and at least 1056 bytes, got 1058}}
+  %r, %lse, %mass = kvq.tile.combine %partials, %n, %i {stride = 1058 : i64, queries = 4 : i64}
+    : (!llvm.ptr, i64, i64) -> (!kvq.tile_row<64>, f32, f32)
+  return
+}
+
+// -----
+
 // expected-error@+1 {{expects form "min", "zero" or "sym", got "max"}}
 #side = #kvq.tile_side<dim = 64, bits = 2, group = 64, form = "max", params = f16>
 

@@ -79,9 +79,9 @@ def sources(*patterns):
 
 
 def declared_ops():
-    """Every op of the dialect; of the tile ops those that have a verifier or a pattern for the CPU."""
+    """Every op of the dialect; of the tile ops those that have a verifier or a pattern of some target."""
     declared = re.findall(r'^def KVQ_(\w+Op) : \w+<"([\w.]+)"', sources("dialect/*.td"), re.MULTILINE)
-    served = set(re.findall(r"CpuPattern<(\w+Op)>", sources("codegen/conversion/cpu/*.cpp")))
+    served = set(re.findall(r"[CG]puPattern<(\w+Op)>", sources("codegen/conversion/*/*.cpp")))
     verified = set(re.findall(r"(\w+Op)::verify\(\)", sources("dialect/*.cpp")))
     return {"kvq." + name for op, name in declared if not name.startswith("tile.") or op in served | verified}
 
