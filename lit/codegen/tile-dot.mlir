@@ -4,6 +4,9 @@
 #side = #kvq.tile_side<dim = 64, bits = 2, group = 64, form = "min", params = f16>
 #record = #kvq.tile_record<k = #side, v = #side>
 
+#eight = #kvq.tile_side<dim = 64, bits = 8, group = 64, form = "min", params = f16>
+#bytes = #kvq.tile_record<k = #eight, v = #eight>
+
 // A row g of D = 64 at 2 bits has 32 bytes, brought into two units of [token half][8 channels]; four slots.
 // CHECK-LABEL: func.func @dot
 // CHECK:         scf.for
@@ -17,6 +20,20 @@
 func.func @dot(%tile: !llvm.ptr, %w: !llvm.ptr) {
   %q = kvq.tile.load_query %w {record = #record, queries = 2 : i64} : (!llvm.ptr) -> !kvq.fragment<query>
   %d = kvq.tile.dot %tile, %q {record = #record, queries = 2 : i64}
+    : (!llvm.ptr, !kvq.fragment<query>) -> !kvq.fragment<dots>
+  return
+}
+
+// 8 bits: two cuts of 32 channels, whose bytes are signed codes as they stand.
+// CHECK-LABEL: func.func @signed
+// CHECK:         scf.for
+// CHECK-NOT:       arith.andi
+// CHECK-NOT:       arith.uitofp
+// CHECK-COUNT-8:   arith.sitofp %{{.*}} : vector<16xi8> to vector<16xf32>
+// CHECK-NOT:       arith.sitofp
+func.func @signed(%tile: !llvm.ptr, %w: !llvm.ptr) {
+  %q = kvq.tile.load_query %w {record = #bytes, queries = 2 : i64} : (!llvm.ptr) -> !kvq.fragment<query>
+  %d = kvq.tile.dot %tile, %q {record = #bytes, queries = 2 : i64}
     : (!llvm.ptr, !kvq.fragment<query>) -> !kvq.fragment<dots>
   return
 }
