@@ -9,7 +9,7 @@
 !k = !kvq.rows<?x32xbf16, basis = [hadamard<32>, dense<@calib::@shift>]>
 !v = !kvq.rows<?x32xbf16, basis = [hadamard<32>]>
 kvq.constants @calib {
-  kvq.constant @shift source("k.rotation") : tensor<2x3x32x32xf32>
+  kvq.constant @shift source("k.rotation") : tensor<3x3x32x32xf32>
 }
 
 // A cyclic shift of the channels before one group: it drops out once its values are known.
@@ -32,7 +32,7 @@ kvq.pipeline @value {
   %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!v, 32>
   kvq.pack %q native : !kvq.codes<!v, 32, 2, min_form, f16>
 }
-kvq.cache @cache {key = @key, value = @value, q_heads = 6, kv_heads = 3, layers = 2, page = 64}
+kvq.cache @cache {key = @key, value = @value, q_heads = 6, kv_heads = 3, layers = 3, page = 64}
 // CHECK-LABEL: func.func @cache_decode
 // CHECK-SAME:    kvq.output_weights = [#kvq.hadamard<32>]
 // CHECK-NEXT:    kvq.rotate %{{.*}} by [hadamard<32>] as f32
