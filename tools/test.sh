@@ -12,6 +12,7 @@ usage: tools/test.sh [options]
 Installs what is missing (Debian 12), builds everything into build/ and runs, in this order:
   checks     layering, clang-format, licence line, file sizes, generated documentation
   unit       the GoogleTest programs        lit      FileCheck tests of the compiler and its tools
+             with every PTX assembled by ptxas, which is found or installed (tools/scripts/find_ptxas.sh)
   python     unittest of the scripts        shell    test/shell/*.sh
   asan       the programs of the runtime and the calibrator under AddressSanitizer and UBSan
   tidy       clang-tidy on the runtime, the calibrator and the files that differ from origin/main
@@ -119,6 +120,17 @@ run_checks() {
   run docs-generated bash tools/scripts/generate_docs.sh --check
 }
 
+# Tests that assemble PTX fail without ptxas, and so does this.
+find_ptxas() {
+  local started=$SECONDS
+  if KVQ_PTXAS="$(bash tools/scripts/find_ptxas.sh)"; then
+    export KVQ_PTXAS
+  else
+    unset KVQ_PTXAS
+    finish ptxas 0 1 0 "$started"
+  fi
+}
+
 run_lit() {
   say "lit"
   local started=$SECONDS report="$logs/lit.xml" status
@@ -162,6 +174,7 @@ if wanted unit || wanted lit || wanted python || wanted shell || wanted tidy; th
   build dev || built=0
 fi
 if ((built || keep_going)); then
+  { wanted unit || wanted lit; } && find_ptxas
   wanted unit && say "unit" && programs build ""
   wanted lit && run_lit
   wanted python && run_python

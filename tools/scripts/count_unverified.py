@@ -5,7 +5,7 @@
 codegen/instances.txt names the kernels of the standard list, one a line, '#' opens a comment. test/gpu/verified.json,
 written from runs on a GPU alone (merge_verified.py), maps names to the digests of what passed. A kernel counts as
 verified when the list has it with the digest of today's PTX and of today's numeric suite. Today's digests are those of
-DIGESTS, which the test instances_assemble_test or kvq-compile --all-instances wrote (default:
+DIGESTS, which the test assemble_instances or kvq-compile --all-instances wrote (default:
 build/instances/instances.json); without that file, and for a kernel that it does not hold, none is.
 
 usage: tools/scripts/count_unverified.py [--root ROOT] [--list] [DIGESTS]
