@@ -4,21 +4,16 @@
 #include "runtime/format/file.h"
 #include "runtime/reference/Page.h"
 #include "runtime/reference/convert.h"
-#include "tools/device/Flags.h"
 #include "tools/kvq-bench/LaunchFilter.h"
 
 #include <algorithm>
-#include <numeric>
 #include <random>
 #include <stdexcept>
 
 namespace kvq {
 namespace {
 
-constexpr int64_t kMaxBatch = 1024;
-constexpr int64_t kDistinctPages = 256;  ///< made on the host, then copied through the pool
-constexpr int64_t kManyTokens = 1000000; ///< of a launch: fewer launches then make a graph
-constexpr int kFewLaunches = 4, kLaunches = 16;
+constexpr int64_t kDistinctPages = 256; ///< made on the host, then copied through the pool
 /// Of the kernel that only loads: as many warps as decode has; with so much shared memory exactly
 /// one block lies on a multiprocessor.
 constexpr int64_t kLoadWarps = 8, kLoadShared = 220 * 1024, kOneBlockShared = 118 * 1024;
@@ -76,22 +71,6 @@ void fillParameters(const RecordLayout &layout, uint8_t *record, std::mt19937_64
 
 } // namespace
 
-std::string BenchCase::name() const {
-  return std::to_string(batch) + "x" + std::to_string(context);
-}
-
-BenchCase BenchCase::parse(const std::string &text) {
-  const std::vector<std::string> numbers = splitText(text, 'x');
-  if (numbers.size() != 2)
-    throw std::runtime_error("--case: expected BATCHxCONTEXT, got '" + text + "'");
-  const BenchCase out = {parseNumber("--case", numbers[0], 1),
-                         parseNumber("--case", numbers[1], 1)};
-  if (out.batch > kMaxBatch || out.context > INT32_MAX)
-    throw std::runtime_error("--case: expected at most " + std::to_string(kMaxBatch) +
-                             " sequences, got '" + text + "'");
-  return out;
-}
-
 Workload::Workload(Device &device, const std::string &name, const std::string &path, int64_t page,
                    int64_t pages)
     : name(name), device(device), stem(path.substr(path.rfind('/') + 1)),
@@ -105,14 +84,8 @@ Workload::Workload(Device &device, const std::string &name, const std::string &p
   stem = stem.substr(0, stem.rfind('.'));
   require("'" + path + "'", kvq_supports(library, nullptr));
   fillPool();
-  // A random order of all pages, twice: a launch may begin anywhere in the first.
-  std::vector<int32_t> ids(pages);
-  std::iota(ids.begin(), ids.end(), 0);
+  table.write(shuffledPages(pages).data());
   std::mt19937_64 random{uint64_t(pages)}; // the same in every run
-  std::shuffle(ids.begin(), ids.end(), random);
-  std::vector<int32_t> twice = ids;
-  twice.insert(twice.end(), ids.begin(), ids.end());
-  table.write(twice.data());
   std::normal_distribution<float> normal;
   std::vector<uint8_t> rows(queries.bytes());
   const ElementType type = method.attention.rows;
@@ -141,35 +114,16 @@ void Workload::fillPool() {
   const int64_t made = std::min(kDistinctPages, pages);
   const std::vector<uint8_t> bytes = randomPages(made);
   device.write(pool.data(), bytes.data(), bytes.size());
-  const cuda::ToolDriver &driver = cuda::toolDriver();
-  for (int64_t done = made; done < pages; done *= 2) {
-    const int64_t count = std::min(done, pages - done);
-    cuda::requireCuda("cuMemcpyDtoD", driver.memcpyDtoD(pool.data() + done * pageStride,
-                                                        pool.data(), size_t(count * pageStride)));
-  }
-  cuda::requireCuda("cuCtxSynchronize", driver.ctxSynchronize());
+  repeatThrough(pool, bytes.size());
 }
 
 double Workload::bytesOf(const BenchCase &bench) const {
-  const int64_t records = partsOf(bench).pages * method.kv_heads;
+  const int64_t records = PoolParts(bench, page, pages).pages * method.kv_heads;
   return double(records * layout.bytes);
 }
 
-Workload::Parts Workload::partsOf(const BenchCase &bench) const {
-  Parts out = {};
-  out.columns = (bench.context + page - 1) / page;
-  out.pages = bench.batch * out.columns;
-  if (out.pages > pages)
-    throw std::runtime_error(bench.name() + ": expected a pool of " + std::to_string(out.pages) +
-                             " pages, got " + std::to_string(pages));
-  out.count = pages / out.pages;
-  const int few = bench.batch * bench.context > kManyTokens ? kFewLaunches : kLaunches;
-  out.launches = int(std::max<int64_t>(few, out.count));
-  return out;
-}
-
 TimedGraph Workload::captureLoads(const BenchCase &bench) {
-  const Parts parts = partsOf(bench);
+  const PoolParts parts(bench, page, pages);
   if (!loader)
     loader = std::make_unique<PtxKernel>(kLoadOnly, "load_only");
   const int64_t recordBytes = (layout.bytes + 15) / 16 * 16; // a copy is a multiple of 16
@@ -196,7 +150,7 @@ TimedGraph Workload::captureLoads(const BenchCase &bench) {
 }
 
 TimedGraph Workload::capture(const BenchCase &bench, bool prepared) {
-  const Parts parts = partsOf(bench);
+  const PoolParts parts(bench, page, pages);
   lengths.write(std::vector<int32_t>(kMaxBatch, int32_t(bench.context)).data());
   const int64_t size = elementBytes(method.attention.rows);
   kvq_decode_args args = {};

@@ -5,19 +5,12 @@
 
 #include "runtime/format/method.h"
 #include "tools/device/Device.h"
+#include "tools/kvq-bench/PoolParts.h"
 #include "tools/kvq-bench/Timing.h"
 
 #include <string>
 
 namespace kvq {
-
-/// One shape of decode.
-struct BenchCase {
-  int64_t batch = 0, context = 0;
-
-  std::string name() const; ///< "64x32768"
-  static BenchCase parse(const std::string &text);
-};
 
 class Workload {
 public:
@@ -40,17 +33,16 @@ public:
   /// Bytes that a decode has to read of codes and parameters.
   double bytesOf(const BenchCase &bench) const;
   const std::string &fullName() const { return stem; }
+  /// Rows and sides of a token: heads and channels.
+  bool hasShape(int64_t queryHeads, int64_t kvHeads, int64_t dim) const {
+    return method.q_heads == queryHeads && method.kv_heads == kvHeads &&
+           method.key.record.dim == dim && method.value.record.dim == dim;
+  }
   const Buffer &memory() const { return pool; }
 
   const std::string name;
 
 private:
-  /// How the launches of a case share the pool.
-  struct Parts {
-    int64_t columns, pages, count; ///< table columns, pages of a launch, disjoint parts
-    int launches;
-  };
-  Parts partsOf(const BenchCase &bench) const;
   void fillPool();
   std::vector<uint8_t> randomPages(int64_t count) const;
   void checkOutput(int64_t rows) const;
