@@ -23,7 +23,7 @@ namespace mlir::kvq {
 void buildCpuToLlvmPipeline(OpPassManager &manager, CpuFeatures features);
 
 /// The same for an NVIDIA GPU. Registered as the pipeline `kvq-gpu-to-llvm`.
-void buildGpuToLlvmPipeline(OpPassManager &manager, bool hopper);
+void buildGpuToLlvmPipeline(OpPassManager &manager);
 
 /// Registers the passes and pipelines of this file.
 void registerCodegen();

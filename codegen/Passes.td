@@ -35,12 +35,9 @@ def LowerTilesCpu : Pass<"kvq-lower-tiles-cpu", "::mlir::ModuleOp"> {
 def LowerTilesGpu : Pass<"kvq-lower-tiles-gpu", "::mlir::ModuleOp"> {
   let summary = "lowers each tile op to arith, scf and llvm ops for a warp of an NVIDIA GPU";
   let description = [{
-    One pattern per tile op. Fragments become thread-private memory that LLVM promotes to registers. `hopper` says that
-    the chip has bulk copies with transaction barriers and programmatic launch (sm_90 and later); else cp.async is used.
+    One pattern per tile op. Fragments become thread-private memory that LLVM promotes to registers. The patterns need
+    sm_80; what later chips have is the skeletons' business.
   }];
-  let options = [
-    Option<"hopper", "hopper", "bool", "true", "the chip is sm_90 or later">
-  ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",
                            "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }

@@ -23,11 +23,6 @@ struct CpuToLlvmOptions : PassPipelineOptions<CpuToLlvmOptions> {
                     llvm::cl::init(true)};
 };
 
-struct GpuToLlvmOptions : PassPipelineOptions<GpuToLlvmOptions> {
-  Option<bool> hopper{*this, "hopper", llvm::cl::desc("the chip is sm_90 or later"),
-                      llvm::cl::init(true)};
-};
-
 } // namespace
 
 void buildCpuToLlvmPipeline(OpPassManager &manager, CpuFeatures features) {
@@ -46,10 +41,8 @@ void buildCpuToLlvmPipeline(OpPassManager &manager, CpuFeatures features) {
   manager.addPass(createReconcileUnrealizedCastsPass());
 }
 
-void buildGpuToLlvmPipeline(OpPassManager &manager, bool hopper) {
-  LowerTilesGpuOptions options;
-  options.hopper = hopper;
-  manager.addPass(createLowerTilesGpu(options));
+void buildGpuToLlvmPipeline(OpPassManager &manager) {
+  manager.addPass(createLowerTilesGpu());
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(createSCFToControlFlowPass());
@@ -67,11 +60,8 @@ void registerCodegen() {
       [](OpPassManager &manager, const CpuToLlvmOptions &options) {
         buildCpuToLlvmPipeline(manager, {options.fma, options.f16c});
       });
-  PassPipelineRegistration<GpuToLlvmOptions>(
-      "kvq-gpu-to-llvm", "tile ops to the llvm dialect, for an NVIDIA GPU",
-      [](OpPassManager &manager, const GpuToLlvmOptions &options) {
-        buildGpuToLlvmPipeline(manager, options.hopper);
-      });
+  PassPipelineRegistration<>("kvq-gpu-to-llvm", "tile ops to the llvm dialect, for an NVIDIA GPU",
+                             buildGpuToLlvmPipeline);
 }
 
 } // namespace mlir::kvq

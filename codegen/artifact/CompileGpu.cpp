@@ -24,7 +24,7 @@ FailureOr<GpuCode> compileGpu(Location loc, const ::kvq::CacheMethod &method, co
     return failure();
   observe("tiles", [&](llvm::raw_ostream &stream) { module->print(stream); });
   PassManager passes(&context);
-  buildGpuToLlvmPipeline(passes, chip.features.bulkCopy);
+  buildGpuToLlvmPipeline(passes);
   if (failed(passes.run(*module)))
     return failure();
   observe("upstream", [&](llvm::raw_ostream &stream) { module->print(stream); });
@@ -56,8 +56,11 @@ GpuModule gpuModule(const ::kvq::CacheMethod &method, const Chip &chip, GpuCode 
   module.ptxDigest = ptxDigest(code.ptx);
   module.llvm = LLVM_VERSION_STRING;
   module.ptxas = std::move(code.ptxas);
-  module.level = code.cubin.empty() ? "ptx" : "cubin";
-  module.code = code.cubin.empty() ? std::move(code.ptx) : std::move(code.cubin);
+  // Machine code of one chip runs on later ones no more than code of an `a` chip does: what is
+  // meant for all of them stays PTX.
+  const bool machineCode = !code.cubin.empty() && StringRef(chip.name).ends_with("a");
+  module.level = machineCode ? "cubin" : "ptx";
+  module.code = machineCode ? std::move(code.cubin) : std::move(code.ptx);
   const GpuWorkspace space = gpuWorkspaceOf(method);
   auto add = [&](::kvq::KernelRole role, GpuLaunch launch) {
     const bool append = role == ::kvq::KernelRole::append;

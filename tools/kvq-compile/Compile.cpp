@@ -60,7 +60,7 @@ private:
   OwningOpRef<ModuleOp> module;
   int stages = 0;
   bool dumped = true;
-  std::string llvmText;
+  std::string llvmText, cubin;
 };
 
 void Compiler::stage(StringRef name, StringRef extension,
@@ -179,6 +179,7 @@ LogicalResult Compiler::emitGpu(Location loc, const ::kvq::CacheMethod &method, 
   if (!code->log.empty())
     stage(std::string("ptxas-") + chip.name, ".txt",
           [&](llvm::raw_ostream &stream) { stream << code->log; });
+  cubin = code->cubin;
   modules.push_back(gpuModule(method, chip, std::move(*code)));
   return success();
 }
@@ -231,7 +232,7 @@ LogicalResult Compiler::finish(CpuArtifact artifact, std::vector<GpuModule> modu
   if (options.emit == EmitKind::object)
     return write(artifact.sharedObject);
   if (options.emit != EmitKind::library)
-    return write(modules.front().code);
+    return write(options.emit == EmitKind::cubin ? cubin : modules.front().code);
   return writeLibrary(std::move(artifact), std::move(modules));
 }
 

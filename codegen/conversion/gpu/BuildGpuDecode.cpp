@@ -11,6 +11,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <optional>
 #include <tuple>
 
 #define ARG(field) offsetof(kvq_cpu_decode_args, field)
@@ -40,6 +41,8 @@ private:
   void attend(const Piece &piece, Ring &ring, Variable &nextUnit);
   std::pair<Value, Value> step(Value tiles, Value query, Value state, Value output, Value valid);
   std::pair<Value, Value> unit(Ring &ring, Value query, Value state, Value output, Value valid);
+  Piece locate(Value begin, Value end, Variable &seq);
+  void placeParts(const Piece &piece);
   void mergePiece(const Piece &piece);
   void mergeRow(const Piece &piece, Value q);
   void syncTeam();
@@ -48,9 +51,9 @@ private:
   GpuWorkspace space;
   GpuSchedule schedule;
   Plan arrays;
-  Value heads, teams, team, teamWarps, local, chunkUnits, partialBase;
+  Value heads, teams, team, teamOfBlock, teamWarps, local, chunkUnits, partialBase;
   // What of a piece is merged through the workspace: the number of parts and their first slot.
-  Value parts, firstSlot, mySlot;
+  std::optional<Variable> parts, firstSlot, mySlot;
 };
 
 void DecodeBuilder::loadTeam() {
@@ -58,10 +61,10 @@ void DecodeBuilder::loadTeam() {
   arrays = planArrays();
   heads = argument(ARG(kv_heads)), teams = argument(GPU_ARG(teams));
   teamWarps = argument(GPU_ARG(team_warps)), chunkUnits = argument(GPU_ARG(chunk_units));
-  Value warp = emit.wide(emit.warp());
-  Value ofBlock = emit.div(emit.index(schedule.warps), teamWarps);
-  team = emit.add(emit.mul(emit.wide(emit.block()), ofBlock), emit.div(warp, teamWarps));
-  local = emit.rem(warp, teamWarps);
+  Value size = emit.narrowWord(teamWarps), ofBlock = emit.div(emit.word(schedule.warps), size);
+  teamOfBlock = emit.div(emit.warp(), size);
+  team = emit.wide(emit.add(emit.mul(emit.block(), ofBlock), teamOfBlock));
+  local = emit.wide(emit.sub(emit.warp(), emit.mul(teamOfBlock, size)));
 }
 
 void DecodeBuilder::syncTeam() {
@@ -130,7 +133,9 @@ void DecodeBuilder::attend(const Piece &piece, Ring &ring, Variable &nextUnit) {
                                           record, queries);
   Value mine = nextUnit.get(), none = emit.index(0);
   Value ahead = emit.sub(emit.add(emit.sub(piece.end, mine), teamWarps), emit.index(1));
-  Value count = emit.select(emit.less(mine, piece.end), emit.div(ahead, teamWarps), none);
+  Value count =
+      emit.select(emit.less(mine, piece.end),
+                  emit.wide(emit.div(emit.narrowWord(ahead), emit.narrowWord(teamWarps))), none);
   Value last = emit.add(mine, emit.mul(emit.sub(count, emit.index(1)), teamWarps));
   Value rest = emit.rem(piece.length, kUnit);
   Value partly = emit.bitAnd(emit.equal(last, emit.sub(piece.segmentEnd, emit.index(1))),
@@ -171,12 +176,12 @@ void DecodeBuilder::mergeRow(const Piece &piece, Value q) {
                                          teamWarps, q, record, queries);
   Variable most(emit, merged.getMax()), sum(emit, merged.getSum());
   Variable finished(emit, emit.word(1));
-  Value shared = emit.less(emit.index(1), parts);
+  Value shared = emit.less(emit.index(1), parts->get());
   emit.when(shared, [&] {
     int64_t stride = 4 * space.partialFloats();
     Value partials = pointerArgument(ARG(partial));
     TileStorePartialOp::create(builder, loc, merged.getRow(), merged.getMax(), merged.getSum(),
-                               emit.offset(partials, emit.mul(mySlot, stride)), q, queries);
+                               emit.offset(partials, emit.mul(mySlot->get(), stride)), q, queries);
     emit.fenceDevice();
     emit.syncWarp();
     Value counter = emit.offset(pointerArgument(GPU_ARG(counters)),
@@ -185,13 +190,14 @@ void DecodeBuilder::mergeRow(const Piece &piece, Value q) {
     emit.when(emit.equal(emit.lane(), emit.word(0)),
               [&] { arrived.set(emit.atomicAdd(counter, emit.word(1))); });
     Value before = emit.wide(emit.broadcast(arrived.get(), emit.word(0)));
-    Value isLast = emit.equal(emit.add(before, 1), parts);
+    Value isLast = emit.equal(emit.add(before, 1), parts->get());
     finished.set(emit.select(isLast, emit.word(1), emit.word(0)));
     emit.when(isLast, [&] {
       emit.fenceDevice();
       auto all = TileMergePartialsOp::create(
           builder, loc, rowType, emit.f32(), emit.f32(), merged.getRow(),
-          emit.offset(partials, emit.mul(firstSlot, stride)), parts, q, stride, queries);
+          emit.offset(partials, emit.mul(firstSlot->get(), stride)), parts->get(), q, stride,
+          queries);
       most.set(all.getMax());
       sum.set(all.getSum());
       emit.when(emit.equal(emit.lane(), emit.word(0)), [&] { emit.store(emit.word(0), counter); });
@@ -207,32 +213,79 @@ void DecodeBuilder::mergeRow(const Piece &piece, Value q) {
   });
 }
 
+/// How many parts a segment has that several teams share, or several chunks, and their slots. What
+/// a team attends as a whole has one, and needs none of it.
+void DecodeBuilder::placeParts(const Piece &piece) {
+  WarpEmit &emit = warpEmit;
+  Value one = emit.index(1), deterministic = emit.less(one, chunkUnits);
+  parts.emplace(emit, one), firstSlot.emplace(emit, one), mySlot.emplace(emit, one);
+  Value whole = emit.bitAnd(emit.equal(piece.begin, piece.segmentBegin),
+                            emit.equal(piece.end, piece.segmentEnd));
+  emit.whenElse(
+      whole, [] {},
+      [&] {
+        Value units = emit.sub(piece.segmentEnd, piece.segmentBegin);
+        Value chunks = emit.div(emit.sub(emit.add(units, chunkUnits), one), chunkUnits);
+        Value total = emit.mul(unitsBefore(argument(ARG(batch))), heads);
+        Value busy = emit.min(teams, total); // as plan divides the list
+        auto teamOf = [&](Value unit) {
+          return emit.div(emit.sub(emit.mul(emit.add(unit, one), busy), one), total);
+        };
+        Value firstTeam = teamOf(piece.segmentBegin);
+        Value teamsOf = emit.add(emit.sub(teamOf(emit.sub(piece.segmentEnd, one)), firstTeam), one);
+        Value chunkBase = emit.add(emit.mul(emit.wide(planWord(arrays.chunks, piece.seq)), heads),
+                                   emit.mul(piece.head, chunks));
+        Value chunk = emit.div(emit.sub(piece.begin, piece.segmentBegin), chunkUnits);
+        parts->set(emit.select(deterministic, chunks, teamsOf));
+        firstSlot->set(emit.select(deterministic, chunkBase, emit.add(firstTeam, piece.segment)));
+        mySlot->set(
+            emit.select(deterministic, emit.add(chunkBase, chunk), emit.add(team, piece.segment)));
+      });
+}
+
 /// Each warp of the team takes queries local, local + team_warps, ...
 void DecodeBuilder::mergePiece(const Piece &piece) {
   WarpEmit &emit = warpEmit;
   loadConstantPlace(piece.head);
-  Value one = emit.index(1), deterministic = emit.less(one, chunkUnits);
-  Value units = emit.sub(piece.segmentEnd, piece.segmentBegin);
-  Value chunks = emit.div(emit.sub(emit.add(units, chunkUnits), one), chunkUnits);
-  Value total = emit.mul(unitsBefore(argument(ARG(batch))), heads);
-  Value busy = emit.min(teams, total); // as plan divides the list
-  auto teamOf = [&](Value unit) {
-    return emit.div(emit.sub(emit.mul(emit.add(unit, one), busy), one), total);
-  };
-  Value firstTeam = teamOf(piece.segmentBegin);
-  Value teamsOf = emit.add(emit.sub(teamOf(emit.sub(piece.segmentEnd, one)), firstTeam), one);
-  Value chunkBase = emit.add(emit.mul(emit.wide(planWord(arrays.chunks, piece.seq)), heads),
-                             emit.mul(piece.head, chunks));
-  parts = emit.select(deterministic, chunks, teamsOf);
-  firstSlot = emit.select(deterministic, chunkBase, emit.add(firstTeam, piece.segment));
-  Value chunk = emit.div(emit.sub(piece.begin, piece.segmentBegin), chunkUnits);
-  mySlot = emit.select(deterministic, emit.add(chunkBase, chunk), emit.add(team, piece.segment));
+  placeParts(piece);
   Variable q(emit, local);
   emit.whileTrue([&] { return emit.less(q.get(), emit.index(queries)); },
                  [&] {
                    mergeRow(piece, q.get());
                    q.set(emit.add(q.get(), teamWarps));
                  });
+}
+
+/// The piece that begins at unit `begin`; `seq` moves on to its sequence.
+DecodeBuilder::Piece DecodeBuilder::locate(Value begin, Value end, Variable &seq) {
+  WarpEmit &emit = warpEmit;
+  Piece piece;
+  piece.begin = begin;
+  emit.whileTrue(
+      [&] {
+        Value ends = emit.mul(unitsBefore(emit.add(seq.get(), 1)), heads);
+        return emit.less(ends, emit.add(piece.begin, 1));
+      },
+      [&] { seq.set(emit.add(seq.get(), 1)); });
+  piece.seq = seq.get();
+  Value before = unitsBefore(piece.seq);
+  Value units = emit.sub(unitsBefore(emit.add(piece.seq, 1)), before);
+  Value sequenceBegin = emit.mul(before, heads);
+  // Both fit 32 bits, whose division is much the shorter.
+  Value rest = emit.narrowWord(emit.sub(piece.begin, sequenceBegin));
+  piece.head = emit.wide(emit.div(rest, emit.narrowWord(units)));
+  piece.segment = emit.add(emit.mul(piece.seq, heads), piece.head);
+  piece.segmentBegin = emit.add(sequenceBegin, emit.mul(piece.head, units));
+  piece.segmentEnd = emit.add(piece.segmentBegin, units);
+  piece.length = emit.wide(
+      emit.load(emit.i32(), emit.offset(pointerArgument(ARG(lengths)), emit.mul(piece.seq, 4))));
+  Value inSegment = emit.narrowWord(emit.sub(piece.begin, piece.segmentBegin));
+  Value chunkNumber = emit.wide(emit.div(inSegment, emit.narrowWord(chunkUnits)));
+  Value chunkEnd = emit.add(piece.segmentBegin, emit.mul(emit.add(chunkNumber, 1), chunkUnits));
+  // Chunks of one unit only divide the list: pieces run on to the end of the segment.
+  Value cut = emit.select(emit.less(emit.index(1), chunkUnits), chunkEnd, piece.segmentEnd);
+  piece.end = emit.min(emit.min(piece.segmentEnd, end), cut);
+  return piece;
 }
 
 void DecodeBuilder::build() {
@@ -265,39 +318,15 @@ void DecodeBuilder::build() {
   ring.start(nextUnit.get(), teamWarps, end, seq.get());
   // The queries come from the preceding kernel; what was read so far does not (prepare).
   emit.waitForPreviousKernel();
-  emit.whileTrue(
-      [&] { return emit.less(at.get(), end); },
-      [&] {
-        Piece piece;
-        piece.begin = at.get();
-        emit.whileTrue(
-            [&] {
-              Value ends = emit.mul(unitsBefore(emit.add(seq.get(), 1)), heads);
-              return emit.less(ends, emit.add(piece.begin, 1));
-            },
-            [&] { seq.set(emit.add(seq.get(), 1)); });
-        piece.seq = seq.get();
-        Value before = unitsBefore(piece.seq);
-        Value units = emit.sub(unitsBefore(emit.add(piece.seq, 1)), before);
-        Value sequenceBegin = emit.mul(before, heads);
-        piece.head = emit.div(emit.sub(piece.begin, sequenceBegin), units);
-        piece.segment = emit.add(emit.mul(piece.seq, heads), piece.head);
-        piece.segmentBegin = emit.add(sequenceBegin, emit.mul(piece.head, units));
-        piece.segmentEnd = emit.add(piece.segmentBegin, units);
-        piece.length = emit.wide(emit.load(
-            emit.i32(), emit.offset(pointerArgument(ARG(lengths)), emit.mul(piece.seq, 4))));
-        Value chunkNumber = emit.div(emit.sub(piece.begin, piece.segmentBegin), chunkUnits);
-        Value chunkEnd =
-            emit.add(piece.segmentBegin, emit.mul(emit.add(chunkNumber, 1), chunkUnits));
-        // Chunks of one unit only divide the list: pieces run on to the end of the segment.
-        Value cut = emit.select(emit.less(emit.index(1), chunkUnits), chunkEnd, piece.segmentEnd);
-        piece.end = emit.min(emit.min(piece.segmentEnd, end), cut);
-        attend(piece, ring, nextUnit);
-        syncTeam();
-        mergePiece(piece);
-        syncTeam();
-        at.set(piece.end);
-      });
+  emit.whileTrue([&] { return emit.less(at.get(), end); },
+                 [&] {
+                   Piece piece = locate(at.get(), end, seq);
+                   attend(piece, ring, nextUnit);
+                   syncTeam();
+                   mergePiece(piece);
+                   syncTeam();
+                   at.set(piece.end);
+                 });
 }
 
 } // namespace

@@ -22,16 +22,12 @@ namespace mlir::kvq {
 /// What all patterns of one lowering share.
 class GpuLowering {
 public:
-  explicit GpuLowering(ChipFeatures chip) : chip(chip) {}
-
   /// The map of `record`, which `checkRecord` accepted.
   const FragmentMap &map(TileRecordAttr record);
   /// The layout of one tile of `record`.
   const ::kvq::RecordLayout &layout(TileRecordAttr record);
   /// Empty, or why the GPU targets cannot serve `record`.
   static std::string checkRecord(TileRecordAttr record);
-
-  ChipFeatures chip;
 
 private:
   struct Entry {
@@ -52,7 +48,7 @@ public:
 
   LogicalResult matchAndRewrite(Op op, Adaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const final {
-    WarpEmit emit(rewriter, op.getLoc(), lowering.chip);
+    WarpEmit emit(rewriter, op.getLoc(), ChipFeatures());
     rewriter.replaceOp(op, lower(op, adaptor, emit));
     return success();
   }

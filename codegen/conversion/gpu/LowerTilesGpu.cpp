@@ -78,7 +78,7 @@ public:
   using LowerTilesGpuBase::LowerTilesGpuBase;
 
   void runOnOperation() final {
-    GpuLowering lowering({hopper, hopper});
+    GpuLowering lowering;
     if (failed(checkOps()))
       return signalPassFailure();
     TypeConverter converter;

@@ -42,19 +42,22 @@ private:
 
   void fill(Window &window, Value firstUnit);
   void issue(Value unit);
-  void issueBulk(Value holds, Value stage, Value part);
+  void issueBulk(Value holds, Value stage);
   void issueGroups(Value unit, Value stage);
+  void copyBytes(Value target, Value from, Value bytes);
   void initBarriers();
 
   WarpEmit &emit;
   RingSource source;
   int64_t stages;
-  Value memory, barriers;      // generic addresses
-  Value first, step, end;      // set by start
-  Value copies, unitsOfWindow; // i64: copies of a unit, units of a window
-  Variable cursor;             // this lane's sequence
-  Variable read, windowBegin;  // units taken; first unit of `now`
-  Variable readStage, phase;   // i32
+  Value memory, barriers; // generic addresses
+  Value first, step, end; // set by start
+  // i32, made once: copies of a unit, units of a window; of this lane's copy the unit in the
+  // window, the part of the unit, and where it goes in a stage.
+  Value copies, unitsOfWindow, laneUnit, lanePart, laneTarget;
+  Variable cursor;            // this lane's sequence
+  Variable read, windowBegin; // units taken; first unit of `now`
+  Variable readStage, phase;  // i32
   Window now, next;
 };
 

@@ -14,7 +14,8 @@ constexpr uint32_t kMagicBits = 0x4b000000;
 constexpr double kMaxWeight = 65535;
 /// The largest weight of a step keeps at least 11 of its 16 bits: behind one dominating token a
 /// flat tail would else be rounded away (kernels.md section 8.1). A new reference puts it at 14.
-constexpr double kLeastBits = 11, kNewBits = 14, kMostBits = 15.9999;
+/// Many queries find one among them that falls low more often, and average more of what it loses.
+constexpr double kLeastBits = 11, kLeastBitsOfMany = 10, kNewBits = 14, kMostBits = 15.9999;
 constexpr double kNoScore = -3e38;
 /// A scale of 0 (a constant row) must not let p grow without bound; its codes are 0, so any weight
 /// does.
@@ -82,51 +83,53 @@ public:
     return tops;
   }
 
-  /// Whether some weight does not fit, or the largest weight of some query has too few bits.
+  /// Whether some weight does not fit, or the largest weight of some query has too few bits; notes
+  /// which n-tiles it concerns.
   Value mustMove(ArrayRef<Value> tops) {
-    Value bad = emit.less(emit.word(Accumulators::kMaxTokens - 16 * tiles), sums.tokens());
-    Value query = emit.bitAnd(emit.lane(), emit.word(3));
+    Value full = emit.less(emit.word(Accumulators::kMaxTokens - 16 * tiles), sums.tokens());
+    Value query = emit.bitAnd(emit.lane(), emit.word(3)), any;
     for (auto [n, top] : llvm::enumerate(tops)) {
       Value large = emit.fgreater(top, emit.real(emit.f32(), kMagic + kMaxWeight));
       if (sums.queriesOf(n) < 4)
         large = emit.bitAnd(large, emit.less(query, emit.word(sums.queriesOf(n))));
-      bad = emit.bitOr(bad, large);
-    }
-    Value move = emit.any(bad);
-    for (auto [n, top] : llvm::enumerate(tops)) {
       // Lanes 4 g + t of a query t: does one of them reach the bits?
       Value lanes = emit.ballot(
-          emit.fgreater(top, emit.real(emit.f32(), kMagic + std::exp2(kLeastBits) - 1)));
+          emit.fgreater(top, emit.real(emit.f32(), kMagic + std::exp2(leastBits()) - 1)));
       lanes = emit.bitOr(lanes, emit.shr(lanes, 16));
       lanes = emit.bitOr(lanes, emit.shr(lanes, 8));
       Value all = emit.word((1 << sums.queriesOf(n)) - 1);
       lanes = emit.bitAnd(emit.bitOr(lanes, emit.shr(lanes, 4)), all);
-      move = emit.bitOr(move, emit.less(lanes, all));
+      Value move = emit.bitOr(emit.any(emit.bitOr(large, full)), emit.less(lanes, all));
+      moves[n].set(move);
+      any = any ? emit.bitOr(any, move) : move;
     }
-    return move;
+    return any;
   }
 
-  /// Moves the sums, and takes a new reference where the old one does not suit the step.
+  /// Moves the sums of the n-tiles that mustMove noted, and takes a new reference where the old one
+  /// does not suit the step.
   void moveReferences() {
-    for (int64_t n = 0; n < sums.nTiles; ++n) {
-      Value most = emit.real(emit.f32(), kNoScore);
-      for (int64_t tile = 0; tile < tiles; ++tile)
-        for (int r = 0; r < 2; ++r)
-          for (int64_t group = 0; group < sums.groups; ++group) {
-            Value s = emit.log2(scale(tile, r, group));
-            most = emit.maxNumber(most, emit.multiplyAdd(score(tile, n, r), step(n), s));
-          }
-      most = emit.butterfly(most, 28, [&](Value a, Value b) { return emit.maxNumber(a, b); });
-      sums.move(n);
-      Value m = sums.real(n, Accumulators::kReference);
-      auto below = [&](double bits) { return emit.fadd(most, emit.real(emit.f32(), -bits)); };
-      Value unfit =
-          emit.bitOr(emit.fgreater(below(kMostBits), m), emit.fless(below(kLeastBits), m));
-      // A step may be past the end of the sequence as a whole.
-      unfit = emit.bitAnd(unfit, emit.fgreater(most, emit.real(emit.f32(), kNoScore)));
-      sums.put(emit.select(unfit, below(kNewBits), m), n, Accumulators::kReference);
-    }
+    for (int64_t n = 0; n < sums.nTiles; ++n)
+      emit.when(moves[n].get(), [&] { moveReference(n); });
     sums.putTokens(emit.word(0));
+  }
+
+  void moveReference(int64_t n) {
+    Value most = emit.real(emit.f32(), kNoScore);
+    for (int64_t tile = 0; tile < tiles; ++tile)
+      for (int r = 0; r < 2; ++r)
+        for (int64_t group = 0; group < sums.groups; ++group) {
+          Value s = emit.log2(scale(tile, r, group));
+          most = emit.maxNumber(most, emit.multiplyAdd(score(tile, n, r), step(n), s));
+        }
+    most = emit.butterfly(most, 28, [&](Value a, Value b) { return emit.maxNumber(a, b); });
+    sums.move(n);
+    Value m = sums.real(n, Accumulators::kReference);
+    auto below = [&](double bits) { return emit.fadd(most, emit.real(emit.f32(), -bits)); };
+    Value unfit = emit.bitOr(emit.fgreater(below(kMostBits), m), emit.fless(below(leastBits()), m));
+    // A step may be past the end of the sequence as a whole.
+    unfit = emit.bitAnd(unfit, emit.fgreater(most, emit.real(emit.f32(), kNoScore)));
+    sums.put(emit.select(unfit, below(kNewBits), m), n, Accumulators::kReference);
   }
 
   void commit() {
@@ -150,6 +153,7 @@ public:
   }
 
 private:
+  double leastBits() const { return sums.nTiles > 2 ? kLeastBitsOfMany : kLeastBits; }
   int64_t at(int64_t n, int64_t field) const { return 4 * (n * (1 + 3 * sums.groups) + field); }
   Value score(int64_t tile, int64_t n, int r) {
     return emit.loadReal(scores, 4 * ((tile * sums.nTiles + n) * 2 + r));
@@ -166,6 +170,7 @@ private:
   int64_t tiles;
   Value scores, params, weights, pending;
   bool offsets;
+  SmallVector<Variable> moves; ///< of each n-tile
 };
 
 class WeighInteger : public GpuPattern<TileWeighIntegerOp> {

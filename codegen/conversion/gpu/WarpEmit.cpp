@@ -25,12 +25,12 @@ Value inlineAsm(Emit &emit, Type result, StringRef text, StringRef constraints, 
 } // namespace
 
 Variable::Variable(Emit &emit, Value initial)
-    : emit(emit), type(initial.getType()), address(emit.scratch(8)) {
+    : emit(&emit), type(initial.getType()), address(emit.scratch(8)) {
   set(initial);
 }
 
-Value Variable::get() const { return emit.load(type, address, 8); }
-void Variable::set(Value value) const { emit.store(value, address, 8); }
+Value Variable::get() const { return emit->load(type, address, 8); }
+void Variable::set(Value value) const { emit->store(value, address, 8); }
 
 Value WarpEmit::pureAsm(Type result, StringRef text, StringRef constraints, ValueRange operands) {
   return inlineAsm(*this, result, text, constraints, operands, /*effects=*/false);
@@ -53,6 +53,9 @@ Value WarpEmit::special(StringRef name) {
   return intrinsic(i32(), "read.ptx.sreg." + name.str(), {});
 }
 
+Value WarpEmit::bit(bool value) {
+  return arith::ConstantOp::create(builder, loc, builder.getBoolAttr(value));
+}
 Value WarpEmit::narrowWord(Value value) {
   return builder.createOrFold<arith::TruncIOp>(loc, i32(), value);
 }

@@ -21,7 +21,7 @@ public:
   void set(Value value) const;
 
 private:
-  Emit &emit;
+  Emit *emit;
   Type type;
   Value address;
 };
@@ -35,6 +35,7 @@ public:
 
   // 32-bit integers.
   Value word(int64_t value) { return integer(i32(), value); }
+  Value bit(bool value);         ///< i1
   Value narrowWord(Value value); ///< i64 -> i32
   Value wide(Value value);       ///< i32 -> i64, sign-extended
 

@@ -87,8 +87,8 @@ public:
   /// Blocks of the decode kernel: one for each multiprocessor, down to a power of two.
   int64_t decodeBlocks() const;
 
-  /// Whether prepare and decode order themselves behind the kernel in front (griddepcontrol), so that
-  /// they may be launched before it has ended: code for capability 9.0 and up does.
+  /// Whether prepare and decode order themselves behind the kernel in front (griddepcontrol), so
+  /// that they may be launched before it has ended: code for capability 9.0 and up does.
   bool startsEarly() const;
 
   /// After load.
