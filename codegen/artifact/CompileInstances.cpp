@@ -25,7 +25,7 @@ CompiledInstance compileInstance(const KernelName &name, bool machineCode) {
   if (failed(code))
     return out;
   out.error.clear(); // remarks and warnings
-  out.ptx = code->ptx, out.log = code->log;
+  out.ptx = code->ptx, out.cubin = code->cubin;
   out.module = gpuModule(method, *chip, std::move(*code));
   return out;
 }

@@ -15,12 +15,12 @@ struct CompiledInstance {
   KernelName name;
   std::string error;
   std::string ptx;
-  std::string log;  ///< of ptxas
-  GpuModule module; ///< cubin or PTX
+  std::string cubin; ///< empty where there is no ptxas
+  GpuModule module;  ///< of the library
 };
 
 /// Compiles the kernels of one name for its chip. `machineCode` asks for a cubin if ptxas can be
-/// found.
+/// found, also for a chip whose library holds PTX.
 CompiledInstance compileInstance(const KernelName &name, bool machineCode);
 
 /// Likewise all of `names`, up to `jobs` at a time. `done` gets each when it is ready, in any order

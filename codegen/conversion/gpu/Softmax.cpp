@@ -44,7 +44,10 @@ class Weigher {
 public:
   Weigher(Accumulators &sums, int64_t tiles, Value scores, Value params, Value weights)
       : sums(sums), emit(sums.emit), tiles(tiles), scores(scores), params(params), weights(weights),
-        pending(emit.registers(sums.nTiles * (1 + 3 * sums.groups))), offsets(!sums.symmetric()) {}
+        pending(emit.registers(sums.nTiles * (1 + 3 * sums.groups))), offsets(!sums.symmetric()) {
+    for (int64_t n = 0; n < sums.nTiles; ++n)
+      moves.emplace_back(emit, emit.bit(false));
+  }
 
   /// Writes weights and pending sums. The largest weight of each n-tile in this lane, plus 2^23.
   SmallVector<Value> weigh() {
