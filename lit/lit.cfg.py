@@ -14,6 +14,9 @@ config.test_exec_root = os.path.join(config.kvq_build_dir, "lit")
 
 tools = os.path.join(config.kvq_build_dir, "bin")
 config.environment["PATH"] = os.pathsep.join([tools, config.llvm_tools_dir, config.environment.get("PATH", "")])
+for name in ("KVQ_PTXAS", "CUDA_HOME"):  # where tests find ptxas
+    if name in os.environ:
+        config.environment[name] = os.environ[name]
 config.substitutions.append(("%examples", os.path.join(config.kvq_source_dir, "docs", "examples")))
 config.substitutions.append(("%scripts", os.path.join(config.kvq_source_dir, "tools", "scripts")))
 config.substitutions.append(("%dialect", os.path.join(config.kvq_source_dir, "dialect")))

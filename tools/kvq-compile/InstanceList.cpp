@@ -69,7 +69,7 @@ public:
 
 private:
   std::string write(const std::string &name, CompiledInstance &instance, size_t &size) {
-    if (!ptx && instance.module.level != "cubin")
+    if (!ptx && instance.cubin.empty())
       return "expected ptxas, found none: KVQ_PTXAS, PATH, CUDA_HOME or the toolkit's folder";
     entries.emplace(name, llvm::json::Object{{"name", name},
                                              {"ptx_sha256", instance.module.ptxDigest},
