@@ -54,9 +54,11 @@ llvm.func @two(%tile: !llvm.ptr, %w: !llvm.ptr, %partial: !llvm.ptr) {
   llvm.return
 }
 
-// 4 bits, one tile alone: the other half of the MMA is 0, and so are its weights.
+// 4 bits, one tile alone: the other half of the MMA is 0, and so are its weights. The second slot is the upper half of a
+// byte.
 // CHECK-LABEL: llvm.func @four
 // CHECK-DAG:     %[[ZERO:.*]] = arith.constant 0 : i32
+// CHECK-DAG:     %[[SECOND:.*]] = arith.constant -252645136 : i32
 // CHECK:         "movmatrix.sync
 // CHECK-NOT:     "movmatrix.sync
 // CHECK-COUNT-4: mma.sync{{.*}}u8.u8.s32{{.*}} %{{[0-9a-z_]+}}, %{{[0-9a-z_]+}}, %[[ZERO]], %[[ZERO]], %{{[0-9a-z_]+}}, %[[ZERO]],

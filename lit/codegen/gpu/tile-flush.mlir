@@ -8,10 +8,25 @@
 // a query take three exchanges; four lanes write reference and sum of their query.
 // CHECK-LABEL: llvm.func @flush
 // CHECK-DAG:     %[[HIGH:.*]] = arith.constant 2.560000e+02 : f32
-// CHECK:         mma.sync
+// CHECK-DAG:     %[[FOUR:.*]] = arith.constant 4 : i32
+// CHECK-DAG:     %[[EIGHT:.*]] = arith.constant 8 : i32
+// CHECK-DAG:     %[[SIXTEEN:.*]] = arith.constant 16 : i32
+// CHECK-COUNT-8: "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32
 // CHECK-COUNT-16: math.fma %{{.*}}, %[[HIGH]], %{{.*}} : f32
 // CHECK-NOT:     math.fma %{{.*}}, %[[HIGH]]
-// CHECK-COUNT-3: shfl.sync.bfly.f32
+// CHECK-NOT:     shfl
+// CHECK:         shfl.sync.bfly.f32"(%{{.*}}, %{{.*}}, %[[FOUR]], %{{.*}})
+// CHECK-NOT:     shfl
+// CHECK:         shfl.sync.bfly.f32"(%{{.*}}, %{{.*}}, %[[EIGHT]], %{{.*}})
+// CHECK-NOT:     shfl
+// CHECK:         shfl.sync.bfly.f32"(%{{.*}}, %{{.*}}, %[[SIXTEEN]], %{{.*}})
+// CHECK-NOT:     shfl
+// CHECK:         shfl.sync.bfly.f32"(%{{.*}}, %{{.*}}, %[[FOUR]], %{{.*}})
+// CHECK-NOT:     shfl
+// CHECK:         shfl.sync.bfly.f32"(%{{.*}}, %{{.*}}, %[[EIGHT]], %{{.*}})
+// CHECK-NOT:     shfl
+// CHECK:         shfl.sync.bfly.f32"(%{{.*}}, %{{.*}}, %[[SIXTEEN]], %{{.*}})
+// CHECK-NOT:     shfl
 // CHECK:         scf.if
 // CHECK-COUNT-2:   llvm.store %{{.*}} {alignment = 4 : i64} : f32
 // CHECK-NOT:     llvm.store
