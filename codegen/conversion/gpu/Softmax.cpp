@@ -46,7 +46,7 @@ public:
       : sums(sums), emit(sums.emit), tiles(tiles), scores(scores), params(params), weights(weights),
         pending(emit.registers(sums.nTiles * (1 + 3 * sums.groups))), offsets(!sums.symmetric()) {
     for (int64_t n = 0; n < sums.nTiles; ++n)
-      moves.emplace_back(emit, emit.bit(false));
+      moves.emplace_back(emit, emit.word(0));
   }
 
   /// Writes weights and pending sums. The largest weight of each n-tile in this lane, plus 2^23.
@@ -103,7 +103,8 @@ public:
       Value all = emit.word((1 << sums.queriesOf(n)) - 1);
       lanes = emit.bitAnd(emit.bitOr(lanes, emit.shr(lanes, 4)), all);
       Value move = emit.bitOr(emit.any(emit.bitOr(large, full)), emit.less(lanes, all));
-      moves[n].set(move);
+      // LLVM does not promote every i1 in memory; a word it does.
+      moves[n].set(emit.select(move, emit.word(1), emit.word(0)));
       any = any ? emit.bitOr(any, move) : move;
     }
     return any;
@@ -113,7 +114,7 @@ public:
   /// does not suit the step.
   void moveReferences() {
     for (int64_t n = 0; n < sums.nTiles; ++n)
-      emit.when(moves[n].get(), [&] { moveReference(n); });
+      emit.when(emit.equal(moves[n].get(), emit.word(1)), [&] { moveReference(n); });
     sums.putTokens(emit.word(0));
   }
 

@@ -53,9 +53,6 @@ Value WarpEmit::special(StringRef name) {
   return intrinsic(i32(), "read.ptx.sreg." + name.str(), {});
 }
 
-Value WarpEmit::bit(bool value) {
-  return arith::ConstantOp::create(builder, loc, builder.getBoolAttr(value));
-}
 Value WarpEmit::narrowWord(Value value) {
   return builder.createOrFold<arith::TruncIOp>(loc, i32(), value);
 }

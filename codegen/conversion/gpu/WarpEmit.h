@@ -35,7 +35,6 @@ public:
 
   // 32-bit integers.
   Value word(int64_t value) { return integer(i32(), value); }
-  Value bit(bool value);         ///< i1
   Value narrowWord(Value value); ///< i64 -> i32
   Value wide(Value value);       ///< i32 -> i64, sign-extended
 
