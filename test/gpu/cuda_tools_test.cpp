@@ -13,6 +13,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <tuple>
 
 namespace kvq {
 namespace {
@@ -33,13 +34,13 @@ protected:
   }
 
   /// A library whose GPU code the fake driver takes for what its symbols say.
-  std::string makeLibrary(const std::string &name, float scale) {
+  std::string makeLibrary(const std::string &name, float scale, int heads = 2, int dim = 64) {
     CacheMethod method;
     method.name = name;
-    method.q_heads = 8, method.kv_heads = 2;
+    method.q_heads = 4 * heads, method.kv_heads = heads;
     method.attention.scale = scale;
     for (SideMethod *side : {&method.key, &method.value})
-      side->record.dim = side->record.group = 64;
+      side->record.dim = side->record.group = dim;
     LibraryContents library;
     library.method = methodText(method);
     library.manifest = R"({"modules": [{"llvm": "22.1"}]})";
@@ -131,8 +132,52 @@ TEST_F(CudaTools, BenchLaunchesWhatItTimes) {
   for (const char *part :
        {"\"card\": \"fake GPU\"", "\"kernel\": \"short\"", "\"kernel_full\": \"int2\"",
         "\"case\": \"4x1024\"", "\"mode\": \"both\"", "\"mode\": \"decode\"", "\"mode\": \"load\"",
-        "\"us\": 31.25"})
+        "\"us\": 31.25", "\"like_bf16\": false"})
     EXPECT_NE(text.find(part), std::string::npos) << part << text;
+}
+
+/// The baseline is compared with the host twice, then timed over two parts of the pool.
+TEST_F(CudaTools, BenchTimesTheBaseline) {
+  const std::string json = folder + "/bench.json";
+  const std::string command =
+      "kvq-bench --bf16 --case 1x4096 --pages 140 --rounds 1 --json '" + json + "'";
+  ASSERT_EQ(run("", command), 0) << output;
+  EXPECT_EQ(launches()["bf16_decode"], 2 + 16);
+  EXPECT_GT(launches()["read_all"], 0);
+  const std::string text = contents(json);
+  // 64 pages of 8 KV heads of 32 KiB in 31.25 us.
+  for (const char *part : {"\"kernel\": \"bf16\"", "\"case\": \"1x4096\"", "\"mode\": \"decode\"",
+                           "\"us\": 31.25", "\"gbs\": 536.87", "\"like_bf16\": true"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << text;
+}
+
+/// Times stand beside the baseline's where heads and channels are its own.
+TEST_F(CudaTools, BenchSaysWhatTheBaselineIsLike) {
+  const std::string json = folder + "/bench.json";
+  for (const auto &[heads, dim, like] :
+       {std::tuple(8, 128, "true"), std::tuple(4, 128, "false"), std::tuple(8, 64, "false")}) {
+    const std::string library = makeLibrary("shape", 0.125f, heads, dim);
+    ASSERT_EQ(run("", "kvq-bench --lib a=" + library +
+                          " --case 1x64 --pages 2 --rounds 1 --json '" + json + "'"),
+              0)
+        << output;
+    EXPECT_NE(contents(json).find(std::string("\"like_bf16\": ") + like), std::string::npos)
+        << heads << " heads of " << dim;
+  }
+}
+
+TEST_F(CudaTools, BenchRefusesAWrongBaseline) {
+  const std::string json = folder + "/bench.json";
+  EXPECT_EQ(run("KVQ_FAKE_DRIVER_WRONG=1", "kvq-bench --bf16 --pages 140 --json '" + json + "'"),
+            1);
+  EXPECT_NE(output.find("bf16 decode of 3x1000: sequence 0, query head 0: relative error"),
+            std::string::npos)
+      << output;
+  EXPECT_EQ(launches()["bf16_decode"], 1) << "nothing is timed";
+  EXPECT_FALSE(std::filesystem::exists(json));
+  EXPECT_EQ(run("", "kvq-bench --bf16 --pages 139"), 1);
+  EXPECT_NE(output.find("70x65: expected a pool of 140 pages, got 139"), std::string::npos)
+      << output;
 }
 
 TEST_F(CudaTools, BenchRefusesWhatItCannotTime) {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
  * A libcuda.so.1 without a GPU: memory is the host's, kernels do nothing, except that decode writes
- * zeros to its output. What is launched is written to the file named by KVQ_FAKE_DRIVER_LOG. With
- * KVQ_FAKE_DRIVER_FAULT set, the first launch of a process is a fault that lasts, as on a device.
+ * zeros to its output, and that the BF16 baseline of kvq-bench attends, the first element of its
+ * output wrong with KVQ_FAKE_DRIVER_WRONG set. What is launched is written to the file named by
+ * KVQ_FAKE_DRIVER_LOG. With KVQ_FAKE_DRIVER_FAULT set, the first launch of a process is a fault
+ * that lasts, as on a device.
  */
 #include "kvq/kernel_abi.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +79,56 @@ static void decode(const kvq_cpu_decode_args *args) {
     memset((char *)args->out + i * args->out_seq_stride, 0, (size_t)args->out_seq_stride);
 }
 
+/* Arguments of bf16_decode (tools/kvq-bench/bf16_decode.cu). */
+struct Bf16Arguments {
+  const uint16_t *pool;
+  const int32_t *table;
+  const uint16_t *queries;
+  uint16_t *out;
+  float *partial;
+  uint32_t *counters;
+  int32_t columns, length, segments;
+};
+
+static float ofBf16(uint16_t bits) {
+  const uint32_t wide = (uint32_t)bits << 16;
+  float value;
+  memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+/* One query row of 128 channels over the pages of a KV head. */
+static void bf16Row(const struct Bf16Arguments *args, int row) {
+  enum { kDim = 128, kPage = 64, kHeads = 8, kGroup = 4 };
+  const int segment = row / kGroup, sequence = segment / kHeads;
+  float sum = 0, out[kDim] = {0};
+  for (int token = 0; token < args->length; ++token) {
+    const int64_t page = args->table[sequence * args->columns + token / kPage];
+    const uint16_t *key =
+        args->pool + (((page * kHeads + segment % kHeads) * 2) * kPage + token % kPage) * kDim;
+    float score = 0;
+    for (int i = 0; i < kDim; ++i)
+      score += ofBf16(args->queries[row * kDim + i]) * ofBf16(key[i]);
+    const float weight = expf(score / sqrtf(kDim));
+    sum += weight;
+    for (int i = 0; i < kDim; ++i)
+      out[i] += weight * ofBf16(key[kPage * kDim + i]);
+  }
+  for (int i = 0; i < kDim; ++i) {
+    const float value = out[i] / sum;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    args->out[row * kDim + i] = (uint16_t)((bits + 0x8000) >> 16);
+  }
+}
+
+static void bf16Decode(const struct Bf16Arguments *args) {
+  for (int row = 0; row < 4 * args->segments; ++row)
+    bf16Row(args, row);
+  if (getenv("KVQ_FAKE_DRIVER_WRONG"))
+    args->out[0] ^= 0x8000;
+}
+
 CUresult cuLaunchKernelEx(const void *config, void *function, void **parameters, void **extra) {
   (void)config, (void)extra;
   const char *name = (const char *)function, *path = getenv("KVQ_FAKE_DRIVER_LOG");
@@ -88,6 +141,8 @@ CUresult cuLaunchKernelEx(const void *config, void *function, void **parameters,
     fault = kIllegalAddress;
   if (!strcmp(name, "kvq_decode"))
     decode(&((const kvq_gpu_decode_args *)parameters[0])->common);
+  if (!strcmp(name, "bf16_decode"))
+    bf16Decode((const struct Bf16Arguments *)parameters[0]);
   return 0;
 }
 

@@ -31,10 +31,11 @@ time  sym team 2 warps             64 x 32768    263.40 us   4332 GB/s   96.2 % 
 """
 
 
-def bench_row(us, mode, kernel="int2-g128", case="64x32768"):
+def bench_row(us, mode, kernel="int2-g128", case="64x32768", like_bf16=True):
     return {
         "kernel": kernel, "kernel_full": "kernel_of_" + kernel, "case": case, "mode": mode,
         "us": us, "gbs": 1208e3 / us, "share": 0.5,
+        "like_bf16": like_bf16,
     }
 
 
@@ -64,10 +65,28 @@ class BenchDecode(unittest.TestCase):
         self.assertEqual(rows[0], {
             "kernel": "int2-g128", "kernel_full": "kernel_of_int2-g128", "case": "64x32768", "us": 302,
             "us_with_prepare": 312, "load_only_us": 293, "share": round(1208e3 / 302 / 4500, 4), "prototype_us": 271.8,
-            "speed_ratio": 0.9, "bf16_us": None,
+            "speed_ratio": 0.9, "bf16_us": None, "bf16_ratio": None,
         })
         self.assertEqual(rows[1]["kernel"], "int4-g128")
         self.assertEqual((rows[1]["prototype_us"], rows[1]["speed_ratio"]), (None, None))
+
+    def test_baseline_stands_beside_kernels_of_its_shape(self):
+        documents = [
+            {"rows": [
+                bench_row(200, "decode"), bench_row(210, "both"),
+                bench_row(100, "decode", "int2-d64", like_bf16=False),
+                bench_row(110, "both", "int2-d64", like_bf16=False),
+                bench_row(20, "decode", case="1x64"), bench_row(21, "both", case="1x64"),
+                bench_row(us, "decode", "bf16")]}
+            for us in (1900, 1920, 2000)
+        ]
+        rows = bench_decode.merge_rows(documents, {}, 4500)
+        self.assertEqual([row["kernel"] for row in rows], ["int2-g128", "int2-d64", "int2-g128"])
+        self.assertEqual([row["bf16_us"] for row in rows], [1920, None, None])
+        self.assertEqual([row["bf16_ratio"] for row in rows], [9.6, None, None])
+        text = "\n".join(bench_decode.table({"card": "card", "ceiling_gbs": 4500, "rows": rows}))
+        self.assertIn("1920.00", text)
+        self.assertIn("9.60", text)
 
     def test_both_modes_are_needed(self):
         with self.assertRaisesRegex(ValueError, "without the preparation"):

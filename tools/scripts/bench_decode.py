@@ -4,10 +4,11 @@
 
 usage: tools/scripts/bench_decode.py --bench build/bin/kvq-bench --lib int2-g128=FILE.kvqlib ...
            [--prototype BINARY] [--repeat N] [--commit HASH] [-o docs/results/decode-h200.json] [-- OPTIONS]
-What stands behind `--` goes to kvq-bench, --load-only for instance. The two programs run alternately, N times each; a time is the median of its
-runs, the prototype's that of its fastest variant in a case. `us` is decode without the preparation of queries, as the
+What stands behind `--` goes to kvq-bench, --load-only and --bf16 for instance. The two programs run alternately, N times
+each; a time is the median of its runs, the prototype's that of its fastest variant in a case. `us` is decode without the preparation of queries, as the
 prototype is timed; `us_with_prepare` is what a caller of the runtime waits for; `load_only_us` reads the
-same records and computes nothing. `speed_ratio` = prototype_us / us.
+same records and computes nothing; `bf16_us` is our kernel over a BF16 cache, in a case of the same heads and channels
+(`--bf16` behind `--`). `speed_ratio` = prototype_us / us, `bf16_ratio` = bf16_us / us.
 The prototype reads pages and the page table before the kernel in front of it has ended; kvq does not, because a
 caller's append may still be writing them.
 """
@@ -28,6 +29,8 @@ from source_tree import ROOT
 
 # Short name of a kernel -> how the names of its variants in the prototype begin.
 PROTOTYPE_FAMILY = {"int2-g128": "asym", "int2-g128-sym": "sym"}
+# The kernel of kvq-bench --bf16.
+BASELINE = "bf16"
 # Another workload, or arithmetic that is known to be too coarse.
 NOT_COMPARABLE = ("BF16 window", "no renewal")
 PROTOTYPE_TIME = re.compile(r"^time\s+(\S.*?)\s+(\d+) x (\d+)\s+([\d.]+) us\b")
@@ -65,12 +68,27 @@ def prototype_times(texts):
     return best
 
 
-def merge_rows(documents, prototype, ceiling):
-    """Rows of the result from the documents of several runs of kvq-bench, in the order of the first."""
-    times, bytes_read, names = collections.defaultdict(list), {}, {}
+def baseline_times(documents):
+    """{case: us} of the decode over a BF16 cache."""
+    times = collections.defaultdict(list)
     for document in documents:
         for row in document["rows"]:
+            if row["kernel"] == BASELINE:
+                times[row["case"]].append(row["us"])
+    return {case: statistics.median(values) for case, values in times.items()}
+
+
+def merge_rows(documents, prototype, ceiling):
+    """Rows of the result from the documents of several runs of kvq-bench, in the order of the first."""
+    times, bytes_read, names, likes = collections.defaultdict(list), {}, {}, set()
+    baseline = baseline_times(documents)
+    for document in documents:
+        for row in document["rows"]:
+            if row["kernel"] == BASELINE:
+                continue
             key = row["kernel"], row["case"]
+            if row["like_bf16"]:
+                likes.add(key)
             times[key, row["mode"]].append(row["us"])
             bytes_read[key] = row["gbs"] * row["us"]
             names[key] = row["kernel_full"]
@@ -81,6 +99,7 @@ def merge_rows(documents, prototype, ceiling):
             raise ValueError(f"{kernel} {case}: no time without the preparation of queries; give --without-prepare")
         us = statistics.median(times[key, "decode"])
         beside = prototype.get((PROTOTYPE_FAMILY.get(kernel), case))
+        bf16 = baseline.get(case) if key in likes else None
         rows.append({
             "kernel": kernel,
             "kernel_full": full,
@@ -91,7 +110,8 @@ def merge_rows(documents, prototype, ceiling):
             "share": round(bytes_read[key] / us / ceiling, 4),
             "prototype_us": beside,
             "speed_ratio": round(beside / us, 3) if beside else None,
-            "bf16_us": None,
+            "bf16_us": round(bf16, 2) if bf16 else None,
+            "bf16_ratio": round(bf16 / us, 2) if bf16 else None,
         })
     return rows
 
@@ -99,14 +119,16 @@ def merge_rows(documents, prototype, ceiling):
 def table(document):
     """Lines of a table for people."""
     lines = [f"{document['card']}, read ceiling {document['ceiling_gbs']:.0f} GB/s"]
-    lines.append(f"{'kernel':<16}{'case':<12}{'us':>9}{'with prep':>10}{'share':>8}{'prototype':>11}{'ratio':>7}")
+    lines.append(f"{'kernel':<16}{'case':<12}{'us':>9}{'with prep':>10}{'share':>8}{'prototype':>11}{'ratio':>7}"
+                 f"{'bf16':>9}{'ratio':>7}")
     for row in document["rows"]:
         beside = f"{'-':>11}{'-':>7}"
         if row["prototype_us"]:
             beside = f"{row['prototype_us']:>11.2f}{row['speed_ratio']:>7.2f}"
+        baseline = f"{row['bf16_us']:>9.2f}{row['bf16_ratio']:>7.2f}" if row["bf16_us"] else f"{'-':>9}{'-':>7}"
         lines.append(
             f"{row['kernel']:<16}{row['case']:<12}{row['us']:>9.2f}{row['us_with_prepare']:>10.2f}"
-            f"{100 * row['share']:>7.1f}%{beside}"
+            f"{100 * row['share']:>7.1f}%{beside}{baseline}"
         )
     return lines
 
