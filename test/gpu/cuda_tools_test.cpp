@@ -157,11 +157,11 @@ TEST_F(CudaTools, BenchSaysWhatTheBaselineIsLike) {
   for (const auto &[heads, dim, like] :
        {std::tuple(8, 128, "true"), std::tuple(4, 128, "false"), std::tuple(8, 64, "false")}) {
     const std::string library = makeLibrary("shape", 0.125f, heads, dim);
-    ASSERT_EQ(run("", "kvq-bench --lib a=" + library +
-                          " --case 1x64 --pages 2 --rounds 1 --json '" + json + "'"),
-              0)
-        << output;
-    EXPECT_NE(contents(json).find(std::string("\"like_bf16\": ") + like), std::string::npos)
+    std::string command = "kvq-bench --case 1x64 --pages 2 --rounds 1 --lib a=";
+    command.append(library).append(" --json '").append(json).append("'");
+    ASSERT_EQ(run("", command), 0) << output;
+    std::string field = "\"like_bf16\": ";
+    EXPECT_NE(contents(json).find(field.append(like)), std::string::npos)
         << heads << " heads of " << dim;
   }
 }
