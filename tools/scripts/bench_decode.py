@@ -5,12 +5,12 @@
 usage: tools/scripts/bench_decode.py --bench build/bin/kvq-bench --lib int2-g128=FILE.kvqlib ...
            [--prototype BINARY] [--repeat N] [--commit HASH] [-o docs/results/decode-h200.json] [-- OPTIONS]
 What stands behind `--` goes to kvq-bench, --load-only and --bf16 for instance. The two programs run alternately, N times
-each; a time is the median of its runs, the prototype's that of its fastest variant in a case. `us` is decode without the preparation of queries, as the
-prototype is timed; `us_with_prepare` is what a caller of the runtime waits for; `load_only_us` reads the
+each; a time is the median of its runs, the prototype's that of its fastest variant in a case. `us` is decode without the
+preparation of queries, as the prototype is timed; `us_with_prepare` is what a caller of the runtime waits for; `load_only_us` reads the
 same records and computes nothing; `bf16_us` is our kernel over a BF16 cache, in a case of the same heads and channels
 (`--bf16` behind `--`). `speed_ratio` = prototype_us / us, `bf16_ratio` = bf16_us / us.
-The prototype reads pages and the page table before the kernel in front of it has ended; kvq does not, because a
-caller's append may still be writing them.
+Both read pages and the page table before the kernel in front of them has ended. In a step of kvq that kernel is its own
+prepare, which lets decode begin only after what was launched before it, an append for instance, has ended.
 """
 
 import argparse

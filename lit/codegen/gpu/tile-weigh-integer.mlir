@@ -17,13 +17,15 @@
 // CHECK-COUNT-7:   "ex2.approx.ftz.f32
 // CHECK-DAG:       %[[FULL:.*]] = arith.cmpi sgt, %{{.*}}, %[[TOKENS]] : i32
 // CHECK-DAG:       %[[LARGE:.*]] = arith.cmpf ogt, %{{.*}}, %[[LARGEST]] : f32
-// CHECK-DAG:       %[[BAD:.*]] = arith.ori %[[FULL]], %[[LARGE]]
-// CHECK:           llvm.call_intrinsic "llvm.nvvm.vote.any.sync"(%{{.*}}, %[[BAD]])
 // CHECK:           llvm.call_intrinsic "llvm.nvvm.vote.ballot.sync"
+// CHECK:           %[[BAD:.*]] = arith.ori %[[LARGE]], %[[FULL]]
+// CHECK:           llvm.call_intrinsic "llvm.nvvm.vote.any.sync"(%{{.*}}, %[[BAD]])
 // CHECK:           %[[AGAIN:.*]] = llvm.intr.expect
 // CHECK:           scf.condition(%[[AGAIN]])
 // The new reference comes from the largest score over the lanes of a query; the accumulators leave for fp32 sums.
+// Only n-tiles that the vote concerns move.
 // CHECK:         } do {
+// CHECK:           scf.if
 // CHECK:           "lg2.approx.ftz.f32
 // CHECK-COUNT-3:   shfl.sync.bfly.f32
 // CHECK:           "ex2.approx.ftz.f32
