@@ -186,7 +186,7 @@ void checkOutputs(const FragmentMap &map, const std::array<const Page *, 2> &pag
           for (int token = 0; token < kTileTokens; ++token)
             expected += int64_t(weights[half][lane % 4][token]) *
                         pages[half]->code('v', tile, token, channel);
-        expected <<= side.bits * map.valueTiles[mTile][r].slot;
+        expected *= int64_t(1) << side.bits * map.valueTiles[mTile][r].slot;
         const int64_t got =
             int64_t(int32_t(sums[2 * r][lane])) * 256 + int32_t(sums[2 * r + 1][lane]);
         ASSERT_EQ(got, expected) << "channel " << channel << " query " << lane % 4;
