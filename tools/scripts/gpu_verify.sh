@@ -42,6 +42,7 @@ done
 cat "$folder"/check-*.txt
 
 sanitizer=$(command -v compute-sanitizer || true)
+case " $* " in *" --target cpu "*) sanitizer= ;; esac # it watches GPUs only
 if [ -z "$sanitizer" ]; then
   echo "gpu_verify: no compute-sanitizer here"
 else
