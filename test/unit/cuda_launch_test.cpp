@@ -314,6 +314,29 @@ TEST(CudaLaunch, ChecksArguments) {
   });
 }
 
+/// Kernels count units of 64 tokens in 32 bits: one more sequence than fits is refused. A
+/// max_length that the block table cannot hold does not count.
+TEST(CudaLaunch, UnitsFit32Bits) {
+  FakeDriver driver;
+  const Handle library = openExample();
+  kvq_decode_args args = decodeArgs(3);
+  args.max_length = INT32_MAX;
+  args.block_table_columns = (64 << 20) / args.page_tokens; // 2^20 units
+  args.block_table_stride = 0;
+  args.kv_heads = 1;
+  args.batch = 2047;
+  args.workspace_bytes = workspaceBytes(library.get(), args);
+  EXPECT_EQ(kvq_decode(library.get(), &args), KVQ_OK) << kvq_last_error();
+  args.batch = 2048;
+  args.workspace_bytes = workspaceBytes(library.get(), args);
+  EXPECT_EQ(kvq_decode(library.get(), &args), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(std::string(kvq_last_error()).find("batch, max_length, block_table_columns: expected"),
+            0u)
+      << kvq_last_error();
+  args.max_length = 63 << 20;
+  EXPECT_EQ(kvq_decode(library.get(), &args), KVQ_OK) << kvq_last_error();
+}
+
 TEST(CudaLaunch, WorkspaceMayBeExact) {
   FakeDriver driver;
   const Handle library = openExample();

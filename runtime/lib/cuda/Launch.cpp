@@ -83,6 +83,18 @@ void planDecode(Arguments &check, const kvq_library &library, const kvq_decode_a
     check.fail("batch, max_length", "work that a grid and 2^60 bytes hold", "more");
 }
 
+/// The kernels count units in 32 bits. max_length may be far above every length; the block table is
+/// the closer bound.
+void checkUnits(Arguments &check, const kvq_decode_args &args, const DecodePlan &plan) {
+  if (!check.ok())
+    return;
+  const int64_t tokens = std::min(args.max_length, args.block_table_columns * args.page_tokens);
+  const int64_t units = (tokens + KVQ_GPU_UNIT_TOKENS - 1) / KVQ_GPU_UNIT_TOKENS;
+  if (units && plan.segments > INT32_MAX / units)
+    check.fail("batch, max_length, block_table_columns",
+               "less than 2^31 units of 64 tokens over all sequences and KV heads", "more");
+}
+
 /// A launch; `parameters` is the one struct that the kernel takes.
 Status launch(const DeviceCode &code, KernelRole role, int64_t blocks, void *stream, bool early,
               void *parameters) {
@@ -174,6 +186,7 @@ Status launchDecode(kvq_library &library, const kvq_decode_args &args) {
   if (!check.ok() || args.batch == 0)
     return check.status;
   checkDecode(check, library, args, plan.heads);
+  checkUnits(check, args, plan);
   checkWorkspace(check, args, plan.workspaceBytes);
   if (!check.ok())
     return check.status;
