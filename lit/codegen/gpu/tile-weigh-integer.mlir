@@ -10,6 +10,8 @@
 // CHECK-DAG:     %[[MAGIC:.*]] = arith.constant 0x4B000000 : f32
 // CHECK-DAG:     %[[LARGEST:.*]] = arith.constant 0x4B00FFFF : f32
 // CHECK-DAG:     %[[TOKENS:.*]] = arith.constant 32704 : i32
+// The least of the largest weights: 11 bits.
+// CHECK-DAG:     %[[LEAST:.*]] = arith.constant 0x4B0007FF : f32
 // CHECK:         scf.while
 // Two tokens of each of four tiles: p, and the weight in the low bits of 2^23 + p * scale.
 // CHECK:           %[[P:.*]] = llvm.inline_asm {{.*}}"ex2.approx.ftz.f32
@@ -17,7 +19,8 @@
 // CHECK-COUNT-7:   "ex2.approx.ftz.f32
 // CHECK-DAG:       %[[FULL:.*]] = arith.cmpi sgt, %{{.*}}, %[[TOKENS]] : i32
 // CHECK-DAG:       %[[LARGE:.*]] = arith.cmpf ogt, %{{.*}}, %[[LARGEST]] : f32
-// CHECK:           llvm.call_intrinsic "llvm.nvvm.vote.ballot.sync"
+// CHECK:           %[[ENOUGH:.*]] = arith.cmpf ogt, %{{.*}}, %[[LEAST]] : f32
+// CHECK:           llvm.call_intrinsic "llvm.nvvm.vote.ballot.sync"(%{{.*}}, %[[ENOUGH]])
 // CHECK:           %[[BAD:.*]] = arith.ori %[[LARGE]], %[[FULL]]
 // CHECK:           llvm.call_intrinsic "llvm.nvvm.vote.any.sync"(%{{.*}}, %[[BAD]])
 // CHECK:           %[[AGAIN:.*]] = llvm.intr.expect
@@ -29,6 +32,8 @@
 // CHECK:           "lg2.approx.ftz.f32
 // CHECK-COUNT-3:   shfl.sync.bfly.f32
 // CHECK:           "ex2.approx.ftz.f32
+// What rounding took from the codes comes back: exact over rounded sum of the weights.
+// CHECK:           arith.divf
 // CHECK:           scf.yield
 // CHECK-NOT:     scf.while
 llvm.func @weigh(%tile: !llvm.ptr, %w: !llvm.ptr, %partial: !llvm.ptr) {
