@@ -23,13 +23,8 @@ struct CpuToLlvmOptions : PassPipelineOptions<CpuToLlvmOptions> {
                     llvm::cl::init(true)};
 };
 
-} // namespace
-
-void buildCpuToLlvmPipeline(OpPassManager &manager, CpuFeatures features) {
-  LowerTilesCpuOptions options;
-  options.fma = features.fma;
-  options.f16c = features.f16c;
-  manager.addPass(createLowerTilesCpu(options));
+/// From what tile patterns emit to the llvm dialect.
+void addUpstreamLowering(OpPassManager &manager) {
   manager.addPass(createCanonicalizerPass());
   manager.addPass(createCSEPass());
   manager.addPass(createSCFToControlFlowPass());
@@ -41,16 +36,19 @@ void buildCpuToLlvmPipeline(OpPassManager &manager, CpuFeatures features) {
   manager.addPass(createReconcileUnrealizedCastsPass());
 }
 
+} // namespace
+
+void buildCpuToLlvmPipeline(OpPassManager &manager, CpuFeatures features) {
+  LowerTilesCpuOptions options;
+  options.fma = features.fma;
+  options.f16c = features.f16c;
+  manager.addPass(createLowerTilesCpu(options));
+  addUpstreamLowering(manager);
+}
+
 void buildGpuToLlvmPipeline(OpPassManager &manager) {
   manager.addPass(createLowerTilesGpu());
-  manager.addPass(createCanonicalizerPass());
-  manager.addPass(createCSEPass());
-  manager.addPass(createSCFToControlFlowPass());
-  manager.addPass(createConvertVectorToLLVMPass());
-  manager.addPass(createConvertMathToLLVMPass());
-  manager.addPass(createArithToLLVMConversionPass());
-  manager.addPass(createConvertControlFlowToLLVMPass());
-  manager.addPass(createReconcileUnrealizedCastsPass());
+  addUpstreamLowering(manager);
 }
 
 void registerCodegen() {

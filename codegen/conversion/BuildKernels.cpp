@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "codegen/conversion/KernelBuilder.h"
 
+#include "codegen/conversion/Refusal.h"
 #include "codegen/conversion/TileMap.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -40,26 +41,6 @@ TileSideAttr sideOf(MLIRContext *context, const ::kvq::RecordSide &side) {
                            formName(side.form), elementType(context, side.element));
 }
 
-std::string unsupportedSide(const char *name, const ::kvq::SideMethod &side) {
-  auto expects = [&](const std::string &what, const std::string &got) {
-    return "target cpu expects " + what + " for the " + name + ", got " + got;
-  };
-  const ::kvq::RecordSide &record = side.record;
-  if (record.dim <= 0 || record.dim > ::kvq::kMaxHeadDim || record.dim % 32)
-    return expects("a head dim that is a multiple of 32 up to 576", std::to_string(record.dim));
-  if (record.bits != 2 && record.bits != 4 && record.bits != 8)
-    return expects("2, 4 or 8 bits", std::to_string(record.bits));
-  if (record.form == ::kvq::ParameterForm::norm)
-    return expects("parameters of the min, zero or sym form", "the norm form");
-  if (record.axis == ::kvq::ParameterAxis::channel)
-    return expects("parameters per token", "parameters per channel");
-  if (record.outer != ::kvq::OuterScale::none)
-    return expects("no outer scale", "one");
-  if (record.packing != ::kvq::CodePacking::byte)
-    return expects("byte packing", "nibble packing");
-  return "";
-}
-
 void buildKernel(ModuleOp module, Location loc, StringRef name, const ::kvq::CacheMethod &method,
                  void (KernelBuilder::*body)()) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
@@ -86,20 +67,11 @@ Workspace workspaceOf(const ::kvq::CacheMethod &method) {
 }
 
 std::string unsupportedOnCpu(const ::kvq::CacheMethod &method) {
-  if (std::string reason = unsupportedSide("key", method.key); !reason.empty())
+  const Refusal refuse("cpu", ::kvq::kMaxHeadDim);
+  if (std::string reason = refuse.ofMethod(method); !reason.empty())
     return reason;
-  if (std::string reason = unsupportedSide("value", method.value); !reason.empty())
-    return reason;
-  if (method.sink || method.recent)
-    return "target cpu expects no high-precision windows, got sink = " +
-           std::to_string(method.sink) + " and recent = " + std::to_string(method.recent);
-  if (method.kv_heads <= 0 || method.q_heads % method.kv_heads ||
-      method.q_heads / method.kv_heads < 1 || method.q_heads / method.kv_heads > 16)
-    return "target cpu expects 1 to 16 query heads per KV head, got q_heads = " +
-           std::to_string(method.q_heads) + " and kv_heads = " + std::to_string(method.kv_heads);
   if (method.page <= 0 || method.page % kTileTokens)
-    return "target cpu expects a page that is a multiple of 16 tokens, got " +
-           std::to_string(method.page);
+    return refuse("a page that is a multiple of 16 tokens", std::to_string(method.page));
   if (std::string rule = ::kvq::verifyRecord(method.record()); !rule.empty())
     return rule;
   TileMap map;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "codegen/conversion/TileMap.h"
 
+#include "codegen/conversion/FieldPlaces.h"
+
 #include <algorithm>
 #include <map>
 
-using ::kvq::bitAddress;
 using ::kvq::Field;
 using ::kvq::FieldKind;
 
@@ -12,17 +13,7 @@ namespace mlir::kvq {
 namespace {
 
 std::string unexpected(const Field &field, const char *what) {
-  return std::string("the cpu target expects the ") + (field.side == 'k' ? "key" : "value") +
-         " field of channels " + std::to_string(field.firstChannel) + ".." +
-         std::to_string(field.endChannel) + " " + what;
-}
-
-int64_t byteOf(const Field &field, int64_t token, int64_t channel) {
-  return bitAddress(field, token, channel) / 8;
-}
-
-int slotOf(const Field &field, int64_t channel) {
-  return static_cast<int>(bitAddress(field, 0, channel) % 8 / field.width);
+  return unexpectedField("the cpu target expects", field, what);
 }
 
 /// Splits the bytes of row 0 into those of token 0 and their distance to token 8.

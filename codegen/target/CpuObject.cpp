@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "codegen/target/CpuObject.h"
 
-#include "mlir/ExecutionEngine/OptUtils.h"
+#include "codegen/target/Translate.h"
+
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Export.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ObjectFile.h"
@@ -93,40 +90,17 @@ CpuFeatures featuresOf(CpuLevel level) {
 
 std::unique_ptr<llvm::Module> translateToLlvm(ModuleOp module, llvm::LLVMContext &context,
                                               CpuLevel level) {
-  registerBuiltinDialectTranslation(*module.getContext());
-  registerLLVMDialectTranslation(*module.getContext());
   std::unique_ptr<llvm::TargetMachine> machine = targetMachine(level, module.getLoc());
-  if (!machine)
-    return nullptr;
-  std::unique_ptr<llvm::Module> result = translateModuleToLLVMIR(module, context, "kvq");
-  if (!result)
-    return nullptr;
-  // Both before the optimiser runs: without them LLVM finds nothing worth vectorising.
-  result->setTargetTriple(machine->getTargetTriple());
-  result->setDataLayout(machine->createDataLayout());
-  auto optimize = makeOptimizingTransformer(/*optLevel=*/3, /*sizeLevel=*/0, machine.get());
-  if (llvm::Error error = optimize(result.get())) {
-    emitError(module.getLoc()) << "LLVM could not optimise the kernels: "
-                               << llvm::toString(std::move(error));
-    return nullptr;
-  }
-  return result;
+  return machine ? translateOptimized(module, context, *machine) : nullptr;
 }
 
 FailureOr<std::string> emitObject(llvm::Module &module, CpuLevel level, Location loc) {
   std::unique_ptr<llvm::TargetMachine> machine = targetMachine(level, loc);
   if (!machine)
     return failure();
-  llvm::SmallVector<char> bytes;
-  llvm::raw_svector_ostream stream(bytes);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile)) {
-    emitError(loc) << "LLVM cannot write objects for " << cpuLevelName(level);
-    return failure();
-  }
-  passes.run(module);
-  std::string object(bytes.begin(), bytes.end());
-  if (failed(checkSymbols(object, loc)))
+  FailureOr<std::string> object = emitFile(module, *machine, llvm::CodeGenFileType::ObjectFile,
+                                           "objects for " + cpuLevelName(level).str(), loc);
+  if (failed(object) || failed(checkSymbols(*object, loc)))
     return failure();
   return object;
 }

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "codegen/target/Ptx.h"
 
-#include "mlir/ExecutionEngine/OptUtils.h"
+#include "codegen/target/Translate.h"
+
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Export.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/FileSystem.h"
@@ -79,43 +76,26 @@ std::string contents(StringRef path) {
 
 std::unique_ptr<llvm::Module> translateToLlvm(ModuleOp module, llvm::LLVMContext &context,
                                               const Chip &chip) {
-  registerBuiltinDialectTranslation(*module.getContext());
-  registerLLVMDialectTranslation(*module.getContext());
   std::unique_ptr<llvm::TargetMachine> machine = targetMachine(chip, module.getLoc());
-  if (!machine)
-    return nullptr;
-  std::unique_ptr<llvm::Module> result = translateModuleToLLVMIR(module, context, "kvq");
-  if (!result)
-    return nullptr;
-  result->setTargetTriple(machine->getTargetTriple());
-  result->setDataLayout(machine->createDataLayout());
-  auto optimize = makeOptimizingTransformer(/*optLevel=*/3, /*sizeLevel=*/0, machine.get());
-  if (llvm::Error error = optimize(result.get())) {
-    emitError(module.getLoc()) << "LLVM could not optimise the kernels: "
-                               << llvm::toString(std::move(error));
-    return nullptr;
-  }
-  return result;
+  return machine ? translateOptimized(module, context, *machine) : nullptr;
 }
 
 FailureOr<std::string> emitPtx(llvm::Module &module, const Chip &chip, Location loc) {
   std::unique_ptr<llvm::TargetMachine> machine = targetMachine(chip, loc);
   if (!machine)
     return failure();
-  llvm::SmallVector<char> bytes;
-  llvm::raw_svector_ostream stream(bytes);
-  llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
-    return emitError(loc) << "LLVM cannot write PTX for " << chip.name;
-  passes.run(module);
-  std::string ptx(bytes.begin(), bytes.end());
+  FailureOr<std::string> text = emitFile(module, *machine, llvm::CodeGenFileType::AssemblyFile,
+                                         "PTX for " + std::string(chip.name), loc);
+  if (failed(text))
+    return failure();
+  const std::string &ptx = *text;
   if (ptx.find(".extern .func") != std::string::npos)
     return emitError(loc) << "the kernels expect no function from outside, the PTX declares one";
   if (ptx.find(".local ") != std::string::npos)
     return emitError(loc)
            << "the kernels expect their fragments in registers, the PTX keeps some in "
               "local memory";
-  return ptx;
+  return text;
 }
 
 std::string findPtxas() {

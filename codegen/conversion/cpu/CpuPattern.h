@@ -7,10 +7,9 @@
 
 #include "codegen/conversion/Numeric.h"
 #include "codegen/conversion/TileMap.h"
+#include "codegen/conversion/TilePattern.h"
 #include "codegen/conversion/Workspace.h"
 #include "dialect/KVQTile.h"
-
-#include "mlir/Transforms/DialectConversion.h"
 
 #include <map>
 #include <memory>
@@ -21,6 +20,9 @@ namespace mlir::kvq {
 class CpuLowering {
 public:
   explicit CpuLowering(CpuFeatures features) : features(features) {}
+
+  using Emitter = Numeric;
+  Emitter emitter(OpBuilder &builder, Location loc) const { return {builder, loc, features}; }
 
   /// The map of `record`, which `checkRecord` accepted.
   const TileMap &map(TileRecordAttr record);
@@ -33,25 +35,9 @@ private:
   std::map<const void *, std::unique_ptr<TileMap>> maps;
 };
 
-/// Lowers `Op`; `lower` returns the values that replace its results.
-template <typename Op> class CpuPattern : public OpConversionPattern<Op> {
-public:
-  using Adaptor = typename Op::Adaptor;
-
-  CpuPattern(const TypeConverter &converter, MLIRContext *context, CpuLowering &lowering)
-      : OpConversionPattern<Op>(converter, context), lowering(lowering) {}
-
-  LogicalResult matchAndRewrite(Op op, Adaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const final {
-    Numeric emit(rewriter, op.getLoc(), lowering.features);
-    rewriter.replaceOp(op, lower(op, adaptor, emit));
-    return success();
-  }
-
-protected:
-  virtual SmallVector<Value> lower(Op op, Adaptor adaptor, Numeric &emit) const = 0;
-
-  CpuLowering &lowering;
+/// Lowers `Op`.
+template <typename Op> class CpuPattern : public TilePattern<Op, CpuLowering> {
+  using TilePattern<Op, CpuLowering>::TilePattern;
 };
 
 /// Bytes of a vector of 16 fp32 lanes.

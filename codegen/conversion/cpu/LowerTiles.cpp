@@ -55,16 +55,8 @@ public:
     if (failed(checkRecords(lowering)))
       return signalPassFailure();
     TypeConverter converter;
-    Type pointer = LLVM::LLVMPointerType::get(&getContext());
-    converter.addConversion([](Type type) { return type; });
-    converter.addConversion([=](TileRowType) { return pointer; });
-    converter.addConversion([=](FragmentType) { return pointer; });
-
     ConversionTarget target(getContext());
-    target.addLegalDialect<arith::ArithDialect, LLVM::LLVMDialect, math::MathDialect,
-                           vector::VectorDialect, func::FuncDialect>();
-    target.addDynamicallyLegalDialect<KVQDialect>(
-        [](Operation *op) { return !op->getName().getStringRef().starts_with("kvq.tile."); });
+    setUpTileConversion(&getContext(), converter, target);
     RewritePatternSet patterns(&getContext());
     populateRowPatterns(patterns, converter, lowering);
     populateRotatePatterns(patterns, converter, lowering);
@@ -87,23 +79,12 @@ private:
   /// One diagnostic for the first op whose record this target cannot serve.
   LogicalResult checkRecords(CpuLowering &lowering) {
     llvm::SmallDenseSet<Attribute> checked;
-    WalkResult result = getOperation().walk([&](Operation *op) {
+    return checkTileOps(getOperation(), [&](Operation *op) -> std::string {
+      if (auto tiles = op->getAttrOfType<IntegerAttr>("tiles"); tiles && tiles.getInt() != 1)
+        return "target cpu expects tiles = 1, got " + std::to_string(tiles.getInt());
       auto record = op->getAttrOfType<TileRecordAttr>("record");
-      if (auto tiles = op->getAttrOfType<IntegerAttr>("tiles"); tiles && tiles.getInt() != 1) {
-        op->emitOpError("target cpu expects tiles = 1, got ") << tiles.getInt();
-        return WalkResult::interrupt();
-      }
-      if (!record)
-        return WalkResult::advance();
-      if (!checked.insert(record).second)
-        return WalkResult::advance();
-      std::string reason = lowering.checkRecord(record);
-      if (reason.empty())
-        return WalkResult::advance();
-      op->emitOpError(reason);
-      return WalkResult::interrupt();
+      return record && checked.insert(record).second ? lowering.checkRecord(record) : "";
     });
-    return failure(result.wasInterrupted());
   }
 };
 

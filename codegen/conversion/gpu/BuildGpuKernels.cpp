@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "codegen/conversion/gpu/BuildGpuKernels.h"
 
+#include "codegen/conversion/Refusal.h"
 #include "codegen/conversion/gpu/GpuKernelBuilder.h"
 #include "codegen/conversion/gpu/GpuPattern.h"
 
@@ -10,39 +11,10 @@ namespace mlir::kvq {
 namespace {
 
 constexpr int64_t kAppendWarps = 4, kPlanThreads = 1024, kPrepareWarps = 4;
+/// A dot of 256 hi + lo queries stays below 2^31 up to here (Query.cpp).
+constexpr int kMaxGpuHeadDim = 256;
 /// Query rows (in n-tiles of 4) times head dim whose integer sums fit the registers of a thread.
 constexpr int64_t kMostSums = 4 * 128;
-
-/// Names the target in every reason.
-class Refusal {
-public:
-  explicit Refusal(StringRef target) : target(target) {}
-
-  std::string operator()(const std::string &expected, const std::string &got) const {
-    return "target " + target.str() + " expects " + expected + ", got " + got;
-  }
-
-  std::string side(const char *name, const ::kvq::RecordSide &side) const {
-    const Refusal &refuse = *this;
-    const std::string of = std::string(" for the ") + name;
-    if (side.dim <= 0 || side.dim > 256 || side.dim % 32)
-      return refuse("a head dim that is a multiple of 32 up to 256" + of, std::to_string(side.dim));
-    if (side.bits != 2 && side.bits != 4 && side.bits != 8)
-      return refuse("2, 4 or 8 bits" + of, std::to_string(side.bits));
-    if (side.form == ::kvq::ParameterForm::norm)
-      return refuse("parameters of the min, zero or sym form" + of, "the norm form");
-    if (side.axis == ::kvq::ParameterAxis::channel)
-      return refuse("parameters per token" + of, "parameters per channel");
-    if (side.outer != ::kvq::OuterScale::none)
-      return refuse("no outer scale" + of, "one");
-    if (side.packing != ::kvq::CodePacking::byte)
-      return refuse("byte packing" + of, "nibble packing");
-    return "";
-  }
-
-private:
-  StringRef target;
-};
 
 /// A kernel of one struct by value.
 void buildKernel(ModuleOp module, Location loc, StringRef name, const ::kvq::CacheMethod &method,
@@ -101,20 +73,9 @@ GpuLaunch decodeLaunch(const ::kvq::CacheMethod &method, const Chip &chip) {
 }
 
 std::string unsupportedOnGpu(const ::kvq::CacheMethod &method, const Chip &chip) {
-  const Refusal refuse(chip.name);
-  if (std::string reason = refuse.side("key", method.key.record); !reason.empty())
+  const Refusal refuse(chip.name, kMaxGpuHeadDim);
+  if (std::string reason = refuse.ofMethod(method); !reason.empty())
     return reason;
-  if (std::string reason = refuse.side("value", method.value.record); !reason.empty())
-    return reason;
-  if (method.sink || method.recent)
-    return refuse("no high-precision windows",
-                  "sink = " + std::to_string(method.sink) +
-                      " and recent = " + std::to_string(method.recent));
-  if (method.kv_heads <= 0 || method.q_heads % method.kv_heads ||
-      method.q_heads / method.kv_heads < 1 || method.q_heads / method.kv_heads > 16)
-    return refuse("1 to 16 query heads per KV head",
-                  "q_heads = " + std::to_string(method.q_heads) +
-                      " and kv_heads = " + std::to_string(method.kv_heads));
   if (method.page <= 0 || method.page % 16 || (64 % method.page && method.page % 64))
     return refuse("a page of 16, 32 or a multiple of 64 tokens", std::to_string(method.page));
   if (std::string rule = ::kvq::verifyRecord(method.record()); !rule.empty())

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "codegen/conversion/gpu/FragmentMap.h"
 
-using ::kvq::bitAddress;
+#include "codegen/conversion/FieldPlaces.h"
+
 using ::kvq::Field;
 using ::kvq::FieldKind;
 
@@ -9,9 +10,7 @@ namespace mlir::kvq {
 namespace {
 
 std::string unexpected(const Field &field, const char *what) {
-  return std::string("the gpu targets expect the ") + (field.side == 'k' ? "key" : "value") +
-         " field of channels " + std::to_string(field.firstChannel) + ".." +
-         std::to_string(field.endChannel) + " " + what;
+  return unexpectedField("the gpu targets expect", field, what);
 }
 
 /// Why no map of `side` exists, whatever its fields look like.
@@ -25,14 +24,6 @@ std::string unsupported(const ::kvq::RecordSide &side) {
   if (side.outer != ::kvq::OuterScale::none)
     return "the gpu targets expect no outer scale, got one";
   return "";
-}
-
-int64_t byteOf(const Field &field, int64_t token, int64_t channel) {
-  return bitAddress(field, token, channel) / 8;
-}
-
-int slotOf(const Field &field, int64_t channel) {
-  return static_cast<int>(bitAddress(field, 0, channel) % 8 / field.width);
 }
 
 /// The vector of a field whose lane 0 begins at the field and whose lane 1 is `other` bytes on.

@@ -7,12 +7,11 @@
 #pragma once
 
 #include "codegen/conversion/QuantizeRule.h"
+#include "codegen/conversion/TilePattern.h"
 #include "codegen/conversion/gpu/FragmentMap.h"
 #include "codegen/conversion/gpu/GpuWorkspace.h"
 #include "codegen/conversion/gpu/WarpEmit.h"
 #include "dialect/KVQTile.h"
-
-#include "mlir/Transforms/DialectConversion.h"
 
 #include <map>
 #include <memory>
@@ -22,6 +21,12 @@ namespace mlir::kvq {
 /// What all patterns of one lowering share.
 class GpuLowering {
 public:
+  using Emitter = WarpEmit;
+  Emitter emitter(OpBuilder &builder, Location loc) const {
+    // No pattern depends on what a chip has beyond sm_80.
+    return {builder, loc, ChipFeatures()};
+  }
+
   /// The map of `record`, which `checkRecord` accepted.
   const FragmentMap &map(TileRecordAttr record);
   /// The layout of one tile of `record`.
@@ -38,29 +43,13 @@ private:
   std::map<const void *, std::unique_ptr<Entry>> entries;
 };
 
-/// Lowers `Op`; `lower` returns the values that replace its results.
-template <typename Op> class GpuPattern : public OpConversionPattern<Op> {
-public:
-  using Adaptor = typename Op::Adaptor;
-
-  GpuPattern(const TypeConverter &converter, MLIRContext *context, GpuLowering &lowering)
-      : OpConversionPattern<Op>(converter, context), lowering(lowering) {}
-
-  LogicalResult matchAndRewrite(Op op, Adaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const final {
-    WarpEmit emit(rewriter, op.getLoc(), ChipFeatures());
-    rewriter.replaceOp(op, lower(op, adaptor, emit));
-    return success();
-  }
-
-protected:
-  virtual SmallVector<Value> lower(Op op, Adaptor adaptor, WarpEmit &emit) const = 0;
-
-  GpuLowering &lowering;
+/// Lowers `Op`.
+template <typename Op> class GpuPattern : public TilePattern<Op, GpuLowering> {
+  using TilePattern<Op, GpuLowering>::TilePattern;
 };
 
 /// Shared memory in which a warp of append turns codes into bytes: one byte per channel.
-inline constexpr int64_t kAppendWarpBytes = 576;
+inline constexpr int64_t kAppendWarpBytes = ::kvq::kMaxHeadDim;
 
 /// What the codes of a side become in an MMA: 2-bit codes are taken as multiples of 64 by the dot
 /// and of 4^slot by the output; the other codes as they are, or times 16 in the upper half.

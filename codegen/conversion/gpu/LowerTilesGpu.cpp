@@ -82,16 +82,8 @@ public:
     if (failed(checkOps()))
       return signalPassFailure();
     TypeConverter converter;
-    Type pointer = LLVM::LLVMPointerType::get(&getContext());
-    converter.addConversion([](Type type) { return type; });
-    converter.addConversion([=](TileRowType) { return pointer; });
-    converter.addConversion([=](FragmentType) { return pointer; });
-
     ConversionTarget target(getContext());
-    target.addLegalDialect<arith::ArithDialect, LLVM::LLVMDialect, math::MathDialect,
-                           vector::VectorDialect>();
-    target.addDynamicallyLegalDialect<KVQDialect>(
-        [](Operation *op) { return !op->getName().getStringRef().starts_with("kvq.tile."); });
+    setUpTileConversion(&getContext(), converter, target);
     RewritePatternSet patterns(&getContext());
     populateRowPatterns(patterns, converter, lowering);
     populateRotatePatterns(patterns, converter, lowering);
@@ -114,17 +106,13 @@ private:
   /// One diagnostic for the first op that this target cannot serve.
   LogicalResult checkOps() {
     llvm::SmallDenseSet<Attribute> checked;
-    WalkResult result = getOperation().walk([&](Operation *op) {
+    return checkTileOps(getOperation(), [&](Operation *op) {
       std::string reason = unsupported(op);
       auto record = op->getAttrOfType<TileRecordAttr>("record");
       if (reason.empty() && record && checked.insert(record).second)
         reason = GpuLowering::checkRecord(record);
-      if (reason.empty())
-        return WalkResult::advance();
-      op->emitOpError(reason);
-      return WalkResult::interrupt();
+      return reason;
     });
-    return failure(result.wasInterrupted());
   }
 };
 

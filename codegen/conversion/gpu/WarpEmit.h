@@ -42,7 +42,6 @@ public:
   // Where this thread is: i32.
   Value thread() { return special("tid.x"); }
   Value block() { return special("ctaid.x"); }
-  Value blocks() { return special("nctaid.x"); }
   Value blockThreads() { return special("ntid.x"); }
   Value lane() { return bitAnd(thread(), word(31)); }
   Value warp() { return shr(thread(), 5); }
