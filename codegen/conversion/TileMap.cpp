@@ -172,18 +172,6 @@ std::string sideParams(const TileMap &map, char side, int groups, int64_t groupS
 
 } // namespace
 
-std::vector<TokenDigit> tileTokenDigits(const Field &field) {
-  std::vector<TokenDigit> digits;
-  int64_t divisor = 1;
-  for (const ::kvq::Digit &digit : field.token) {
-    if (divisor >= kTileTokens)
-      break;
-    digits.push_back({divisor, digit.count, digit.stride / 8});
-    divisor *= digit.count;
-  }
-  return digits;
-}
-
 std::string TileMap::build(const ::kvq::RecordSpec &spec, TileMap &map) {
   map = TileMap();
   map.spec = spec;

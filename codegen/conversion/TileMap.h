@@ -59,11 +59,6 @@ struct ParamMap {
   std::vector<ParamSlot> scale, zero;
 };
 
-/// Digits of the token within a tile: (token / divisor % count) * stride bytes.
-struct TokenDigit {
-  int64_t divisor, count, stride;
-};
-
 struct TileMap {
   ::kvq::RecordSpec spec;
   int64_t tileBytes = 0;
@@ -84,8 +79,5 @@ struct TileMap {
   int groups(bool key) const { return key ? keyGroups : valueGroups; }
   int64_t groupSize(bool key) const { return key ? keyGroupSize : valueGroupSize; }
 };
-
-/// The digits by which `field` places the 16 tokens of a tile.
-std::vector<TokenDigit> tileTokenDigits(const ::kvq::Field &field);
 
 } // namespace mlir::kvq

@@ -2,21 +2,13 @@
 //
 // Packing: the codes of one token become bytes by one constant shuffle per slot; each byte is
 // stored by itself or with the bytes of the same token beside it.
+#include "codegen/conversion/TokenOffset.h"
 #include "codegen/conversion/cpu/CpuPattern.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace mlir::kvq {
 namespace {
-
-/// Bytes from the place of token 0 to that of `token`.
-Value tokenOffset(Numeric &emit, const ::kvq::Field &field, Value token) {
-  Value bytes = emit.index(0);
-  for (const TokenDigit &digit : tileTokenDigits(field))
-    bytes = emit.add(bytes,
-                     emit.mul(emit.rem(emit.div(token, digit.divisor), digit.count), digit.stride));
-  return bytes;
-}
 
 class StoreCodes : public CpuPattern<TileStoreCodesOp> {
   using CpuPattern::CpuPattern;

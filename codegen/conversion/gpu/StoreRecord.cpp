@@ -2,24 +2,13 @@
 //
 // Packing. The codes of a token go through shared memory, one byte per channel, to the lanes that
 // own the bytes of the record; each byte is one store.
+#include "codegen/conversion/TokenOffset.h"
 #include "codegen/conversion/gpu/GpuPattern.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace mlir::kvq {
 namespace {
-
-/// Bytes from the place of token 0 to that of `token` (i64, 0..15).
-Value tokenOffset(WarpEmit &emit, const ::kvq::Field &field, Value token) {
-  Value bytes = emit.index(0);
-  int64_t divisor = 1;
-  for (const ::kvq::Digit &digit : field.token) {
-    Value index = emit.rem(emit.div(token, divisor), digit.count);
-    bytes = emit.add(bytes, emit.mul(index, digit.stride / 8));
-    divisor *= digit.count;
-  }
-  return bytes;
-}
 
 /// The digits of a field's channels, parted into those that move between bytes and the slots of a
 /// byte.
