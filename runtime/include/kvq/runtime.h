@@ -250,7 +250,8 @@ typedef struct kvq_decode_args {
   /* KVQ_TARGET_CUDA only. The call launches and returns: no allocation, no synchronization, and
    * lengths and block_table are read by the device, unchecked. split_tokens 0: sequences are
    * divided by the load of the batch, so the last bits of a row may depend on it; else a multiple
-   * of 64, and they do not. */
+   * of 64, and they do not. What the block table can hold, up to max_length, is less than 2^31
+   * units of 64 tokens over all sequences and KV heads. */
   void *stream;   /* CUstream */
   uint32_t flags; /* KVQ_DECODE_PLANNED */
 } kvq_decode_args;
