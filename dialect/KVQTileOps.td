@@ -229,6 +229,18 @@ def KVQ_TileStoreQueryOp : KVQ_TileOp<"tile.store_query"> {
   let hasVerifier = 1;
 }
 
+def KVQ_TileClearQueryOp : KVQ_TileOp<"tile.clear_query"> {
+  let summary = "marks query `index` of the query workspace as a row that does not exist";
+  let description = [{
+    What later ops compute for it has no meaning, and influences no other row.
+
+    ```mlir
+    kvq.tile.clear_query %workspace, %index {record = #record, queries = 4 : i64} : (!llvm.ptr, i64) -> ()
+    ```
+  }];
+  let arguments = (ins KVQ_Address:$workspace, I64:$index, KVQ_TileRecordAttr:$record, I64Attr:$queries);
+}
+
 def KVQ_TileScaleRowOp : KVQ_TileOp<"tile.scale_row", [AllTypesMatch<["row", "result"]>]> {
   let summary = "row times a scalar";
   let description = [{
@@ -288,17 +300,57 @@ def KVQ_TileDotOp : KVQ_TileOp<"tile.dot"> {
 }
 
 def KVQ_TileScoreOp : KVQ_TileOp<"tile.score"> {
-  let summary = "score = sum over groups of scale * dot + offset * (sum of the query); -inf at and past `valid`";
+  let summary = "score = sum over groups of scale * dot + offset * (sum of the query)";
   let description = [{
     ```mlir
-    %s = kvq.tile.score %dots, %params, %query, %valid {record = #record, queries = 4 : i64}
-      : (!kvq.fragment<dots>, !kvq.fragment<params>, !kvq.fragment<query>, i64) -> !kvq.fragment<scores>
+    %s = kvq.tile.score %dots, %params, %query {record = #record, queries = 4 : i64}
+      : (!kvq.fragment<dots>, !kvq.fragment<params>, !kvq.fragment<query>) -> !kvq.fragment<scores>
     ```
   }];
   let arguments = (ins KVQ_Fragment<"dots">:$dots, KVQ_Fragment<"params">:$params, KVQ_Fragment<"query">:$query,
-                       Optional<I64>:$valid, KVQ_TileRecordAttr:$record, I64Attr:$queries,
-                       DefaultValuedAttr<I64Attr, "1">:$tiles);
+                       KVQ_TileRecordAttr:$record, I64Attr:$queries, DefaultValuedAttr<I64Attr, "1">:$tiles);
   let results = (outs KVQ_Fragment<"scores">:$scores);
+}
+
+def KVQ_TileSoftcapOp : KVQ_TileOp<"tile.softcap"> {
+  let summary = "score = cap * tanh((score + shift) / cap), shift being what centering K took from the logit";
+  let description = [{
+    ```mlir
+    %c = kvq.tile.softcap %s, %query {record = #record, queries = 4 : i64, cap = 30.0 : f64}
+      : (!kvq.fragment<scores>, !kvq.fragment<query>) -> !kvq.fragment<scores>
+    ```
+  }];
+  let arguments = (ins KVQ_Fragment<"scores">:$scores, KVQ_Fragment<"query">:$query, F64Attr:$cap,
+                       KVQ_TileRecordAttr:$record, I64Attr:$queries, DefaultValuedAttr<I64Attr, "1">:$tiles);
+  let results = (outs KVQ_Fragment<"scores">:$capped);
+}
+
+def KVQ_TileRowBoundsOp : KVQ_TileOp<"tile.row_bounds"> {
+  let summary = "of each query row of a block the first token that it attends, and the token after the last";
+  let description = [{
+    Row i of the block is row `first_row` + i of the KV head, of query token (first_row + i) / `ratio`, whose position
+    is `position` more than the number of that token. It attends `window` tokens, its own position the last.
+
+    ```mlir
+    %b = kvq.tile.row_bounds %first_row, %ratio, %position, %window {queries = 4 : i64}
+      : (i64, i64, i64, i64) -> !kvq.fragment<bounds>
+    ```
+  }];
+  let arguments = (ins I64:$first_row, I64:$ratio, I64:$position, I64:$window, I64Attr:$queries);
+  let results = (outs KVQ_Fragment<"bounds">:$bounds);
+}
+
+def KVQ_TileMaskScoresOp : KVQ_TileOp<"tile.mask_scores"> {
+  let summary = "-inf for the tokens that a query row does not attend; token 0 of the tiles has position `first`";
+  let description = [{
+    ```mlir
+    %m = kvq.tile.mask_scores %s, %bounds, %first {queries = 4 : i64}
+      : (!kvq.fragment<scores>, !kvq.fragment<bounds>, i64) -> !kvq.fragment<scores>
+    ```
+  }];
+  let arguments = (ins KVQ_Fragment<"scores">:$scores, KVQ_Fragment<"bounds">:$bounds, I64:$first, I64Attr:$queries,
+                       DefaultValuedAttr<I64Attr, "1">:$tiles);
+  let results = (outs KVQ_Fragment<"scores">:$masked);
 }
 
 def KVQ_TileInitSoftmaxOp : KVQ_TileOp<"tile.init_softmax"> {
@@ -477,29 +529,33 @@ def KVQ_TileMergePartialsOp : KVQ_TileOp<"tile.merge_partials", [AllTypesMatch<[
 }
 
 def KVQ_TileNormalizeOp : KVQ_TileOp<"tile.normalize", [AllTypesMatch<["row", "result"]>]> {
-  let summary = "row / sum, the natural log-sum-exp, and the sum of p over the denominator";
+  let summary = "row / denominator, the natural log-sum-exp, and the sum of p over the denominator";
   let description = [{
+    The denominator is the sum and exp(`sink`), a learned logit that no value belongs to; -inf is none. A row of sum 0
+    becomes zeros, with lse -inf and mass 0, whatever the sink.
+
     ```mlir
-    %r, %lse, %mass = kvq.tile.normalize %row, %max, %sum
-      : (!kvq.tile_row<128>, f32, f32) -> (!kvq.tile_row<128>, f32, f32)
+    %r, %lse, %mass = kvq.tile.normalize %row, %max, %sum, %sink
+      : (!kvq.tile_row<128>, f32, f32, f32) -> (!kvq.tile_row<128>, f32, f32)
     ```
   }];
-  let arguments = (ins KVQ_TileRowType:$row, F32:$max, F32:$sum);
+  let arguments = (ins KVQ_TileRowType:$row, F32:$max, F32:$sum, F32:$sink);
   let results = (outs KVQ_TileRowType:$result, F32:$lse, F32:$mass);
 }
 
 def KVQ_TileCombineOp : KVQ_TileOp<"tile.combine"> {
   let summary = "the output row of query `index` from the partial results of `splits` splits, in ascending order";
   let description = [{
-    Partials lie `stride` bytes apart. `lse` is the natural log-sum-exp and `mass` the sum of p over the denominator: 1,
-    or 0 (with lse -inf and a row of zeros) when there is no split.
+    Partials lie `stride` bytes apart. The denominator is the sum of p and exp(`sink`), a learned logit that no value
+    belongs to; -inf is none. `lse` is the natural log-sum-exp and `mass` the sum of p over the denominator: 1 without a
+    sink, or 0 (with lse -inf and a row of zeros, whatever the sink) when nothing was attended.
 
     ```mlir
-    %row, %lse, %mass = kvq.tile.combine %partials, %splits, %index {stride = 1152 : i64, queries = 4 : i64}
-      : (!llvm.ptr, i64, i64) -> (!kvq.tile_row<64>, f32, f32)
+    %row, %lse, %mass = kvq.tile.combine %partials, %splits, %index, %sink {stride = 1152 : i64, queries = 4 : i64}
+      : (!llvm.ptr, i64, i64, f32) -> (!kvq.tile_row<64>, f32, f32)
     ```
   }];
-  let arguments = (ins KVQ_Address:$partials, I64:$splits, I64:$index, I64Attr:$stride, I64Attr:$queries);
+  let arguments = (ins KVQ_Address:$partials, I64:$splits, I64:$index, F32:$sink, I64Attr:$stride, I64Attr:$queries);
   let results = (outs KVQ_TileRowType:$row, F32:$lse, F32:$mass);
   let hasVerifier = 1;
 }

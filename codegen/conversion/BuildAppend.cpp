@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#define ARG(field) offsetof(kvq_cpu_append_args, field)
+#define ARG(field) offsetof(kvq_token_kernel_args, field)
 
 namespace mlir::kvq {
 

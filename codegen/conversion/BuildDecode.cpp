@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#define ARG(field) offsetof(kvq_cpu_decode_args, field)
+#define ARG(field) offsetof(kvq_decode_kernel_args, field)
 
 namespace mlir::kvq {
 
@@ -42,12 +42,13 @@ Value KernelBuilder::keyShift(Value &query) {
   return shift;
 }
 
-void KernelBuilder::prepareQuery(Value seq, Value head, Value q, Value workspace) {
+void KernelBuilder::prepareQuery(const Segment &segment, Value q, Value workspace) {
   OpBuilder &builder = emit.builder;
   Value scale = emit.loadField(args, ARG(scale), emit.f32());
-  Value seqBase = emit.offset(pointerArgument(ARG(q)), emit.mul(seq, argument(ARG(q_seq_stride))));
-  Value qHead = emit.add(emit.mul(head, queries), q);
-  Value address = emit.offset(seqBase, emit.mul(qHead, argument(ARG(q_head_stride))));
+  auto [token, head] = placeOf(segment, q);
+  Value at = emit.add(emit.mul(token, argument(ARG(q_token_stride))),
+                      emit.mul(head, argument(ARG(q_head_stride))));
+  Value address = emit.offset(pointerArgument(ARG(q)), at);
   Value moved = loadRow(address, method.attention.rows, method.key.record.dim);
   Value shift = keyShift(moved);
   // A query that arrives rotated was walked backward for the shift alone: read it again.
@@ -59,6 +60,13 @@ void KernelBuilder::prepareQuery(Value seq, Value head, Value q, Value workspace
                            queries);
 }
 
+void KernelBuilder::prepareRow(const Segment &segment, Value q, Value workspace) {
+  emit.when(emit.less(q, segment.rows), [&] { prepareQuery(segment, q, workspace); });
+  emit.when(emit.less(segment.rows, emit.add(q, 1)), [&] {
+    TileClearQueryOp::create(emit.builder, emit.loc, workspace, q, record, queries);
+  });
+}
+
 void KernelBuilder::loadConstantPlace(Value head) {
   constants = pointerArgument(ARG(constants));
   layer = argument(ARG(layer));
@@ -66,19 +74,17 @@ void KernelBuilder::loadConstantPlace(Value head) {
 }
 
 void KernelBuilder::prepare() {
-  Value heads = argument(ARG(kv_heads));
-  Value seq = emit.div(item, heads), head = emit.rem(item, heads);
-  loadConstantPlace(head);
+  Segment segment = segmentAt(item);
+  loadConstantPlace(segment.head);
   Value workspace = emit.offset(pointerArgument(ARG(query)),
                                 emit.mul(item, 4 * workspaceOf(method).queryFloats()));
-  emit.loop(queries, [&](Value q) { prepareQuery(seq, head, q, workspace); });
+  emit.loop(queries, [&](Value q) { prepareRow(segment, q, workspace); });
 }
 
 Value KernelBuilder::tileAddress(Value seq, Value head, Value token) {
   Value page = argument(ARG(page_tokens));
-  Value entry = emit.add(emit.mul(seq, argument(ARG(block_table_stride))),
-                         emit.mul(emit.div(token, page), 4));
-  Value id = emit.load(emit.i32(), emit.offset(pointerArgument(ARG(block_table)), entry));
+  Value entry = emit.offset(pageIds(seq), emit.mul(emit.div(token, page), 4));
+  Value id = emit.load(emit.i32(), entry);
   Value wide = arith::ExtSIOp::create(emit.builder, emit.loc, emit.i64(), id);
   int64_t tileBytes = ::kvq::buildRecord(record.getSpec()).tileBytes;
   Value bytes = emit.add(emit.mul(wide, argument(ARG(page_stride))),
@@ -87,57 +93,90 @@ Value KernelBuilder::tileAddress(Value seq, Value head, Value token) {
   return emit.offset(pointerArgument(ARG(pool)), bytes);
 }
 
+std::pair<Value, Value> KernelBuilder::splitsOf(const Segment &segment) {
+  Value length = lengthOf(segment.seq), perSplit = argument(ARG(split_tokens));
+  Value zero = emit.index(0);
+  // The first token that the first query token attends.
+  Value attended = emit.add(emit.sub(argument(ARG(window)), emit.index(1)), segment.tokens);
+  Value first = emit.sub(length, attended);
+  first = emit.select(emit.less(first, zero), zero, first);
+  Value end = emit.div(emit.add(length, emit.sub(perSplit, emit.index(1))), perSplit);
+  return {emit.div(first, perSplit), end};
+}
+
+std::pair<Value, Value> KernelBuilder::attendTile(const Segment &segment, Value query, Value bounds,
+                                                  Value token, Value end, Value state,
+                                                  Value output) {
+  OpBuilder &builder = emit.builder;
+  Location loc = emit.loc;
+  Value tile = tileAddress(segment.seq, segment.head, token), valid = emit.sub(end, token);
+  auto parameters = [&](TileSideKind side) -> Value {
+    return TileLoadParamsOp::create(builder, loc, fragment(FragmentKind::params), tile, valid,
+                                    record, side);
+  };
+  Value keyParams = parameters(TileSideKind::key);
+  Value dots =
+      TileDotOp::create(builder, loc, fragment(FragmentKind::dots), tile, query, record, queries);
+  Value scores = TileScoreOp::create(builder, loc, fragment(FragmentKind::scores), dots, keyParams,
+                                     query, record, queries);
+  scores = finishScores(scores, query, bounds, token, /*tiles=*/1);
+  auto softmax = TileSoftmaxOp::create(builder, loc, fragment(FragmentKind::softmax),
+                                       fragment(FragmentKind::probs),
+                                       fragment(FragmentKind::factors), state, scores, queries);
+  Value sums = TileRescaleOp::create(builder, loc, output.getType(), output, softmax.getFactors(),
+                                     record, queries);
+  Value valueParams = parameters(TileSideKind::value);
+  Value weights = TileWeighOp::create(builder, loc, fragment(FragmentKind::weights),
+                                      softmax.getProbs(), valueParams, record, queries);
+  sums = TileAddOffsetsOp::create(builder, loc, output.getType(), sums, softmax.getProbs(),
+                                  valueParams, record, queries);
+  sums = TileAccumulateOp::create(builder, loc, output.getType(), sums, tile, weights, record,
+                                  queries);
+  return {softmax.getNext(), sums};
+}
+
+/// The softcap of the method, and -inf where a row does not attend a token.
+Value KernelBuilder::finishScores(Value scores, Value query, Value bounds, Value first,
+                                  int64_t tiles) {
+  OpBuilder &builder = emit.builder;
+  if (method.attention.softcap != 0)
+    scores = TileSoftcapOp::create(builder, emit.loc, scores.getType(), scores, query,
+                                   llvm::APFloat(double(method.attention.softcap)), record, queries,
+                                   tiles);
+  if (!bounds)
+    return scores;
+  return TileMaskScoresOp::create(builder, emit.loc, scores.getType(), scores, bounds, first,
+                                  queries, tiles);
+}
+
 void KernelBuilder::decode() {
   OpBuilder &builder = emit.builder;
   Location loc = emit.loc;
-  Value heads = argument(ARG(kv_heads)), splits = argument(ARG(max_splits));
-  Value seqHead = emit.div(item, splits), split = emit.rem(item, splits);
-  Value seq = emit.div(seqHead, heads), head = emit.rem(seqHead, heads);
-  Value length =
-      emit.load(emit.i32(), emit.offset(pointerArgument(ARG(lengths)), emit.mul(seq, 4)));
-  length = arith::ExtSIOp::create(builder, loc, emit.i64(), length);
-  Value perSplit = argument(ARG(split_tokens));
-  Value begin = emit.mul(split, perSplit), end = emit.min(length, emit.add(begin, perSplit));
-  emit.when(emit.less(begin, length), [&] {
+  Value splits = argument(ARG(max_splits)), split = emit.rem(item, splits);
+  Segment segment = segmentAt(emit.div(item, splits));
+  auto [firstSplit, endSplit] = splitsOf(segment);
+  Value perSplit = argument(ARG(split_tokens)), begin = emit.mul(split, perSplit);
+  Value end = emit.min(lengthOf(segment.seq), emit.add(begin, perSplit));
+  Value wanted = emit.bitAnd(emit.less(split, endSplit), emit.less(firstSplit, emit.add(split, 1)));
+  emit.when(wanted, [&] {
     Workspace space = workspaceOf(method);
     Value workspace =
-        emit.offset(pointerArgument(ARG(query)), emit.mul(seqHead, 4 * space.queryFloats()));
+        emit.offset(pointerArgument(ARG(query)), emit.mul(segment.number, 4 * space.queryFloats()));
     Value query = TileLoadQueryOp::create(builder, loc, fragment(FragmentKind::query), workspace,
                                           record, queries);
     Value state = TileInitSoftmaxOp::create(builder, loc, fragment(FragmentKind::softmax), queries,
                                             /*record=*/TileRecordAttr());
     Value output = TileInitOutputOp::create(builder, loc, fragment(FragmentKind::output),
                                             /*partial=*/Value(), record, queries);
+    Value bounds = boundsOf(segment);
     auto loop = scf::ForOp::create(builder, loc, begin, end, emit.index(kTileTokens),
                                    ValueRange{state, output});
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(loop.getBody());
-      Value token = loop.getInductionVar();
-      Value tile = tileAddress(seq, head, token);
-      Value valid = emit.sub(end, token);
-      auto parameters = [&](TileSideKind side) -> Value {
-        return TileLoadParamsOp::create(builder, loc, fragment(FragmentKind::params), tile, valid,
-                                        record, side);
-      };
-      Value keyParams = parameters(TileSideKind::key);
-      Value dots = TileDotOp::create(builder, loc, fragment(FragmentKind::dots), tile, query,
-                                     record, queries);
-      Value scores = TileScoreOp::create(builder, loc, fragment(FragmentKind::scores), dots,
-                                         keyParams, query, valid, record, queries);
-      auto softmax = TileSoftmaxOp::create(
-          builder, loc, fragment(FragmentKind::softmax), fragment(FragmentKind::probs),
-          fragment(FragmentKind::factors), loop.getRegionIterArg(0), scores, queries);
-      Value sums = TileRescaleOp::create(builder, loc, output.getType(), loop.getRegionIterArg(1),
-                                         softmax.getFactors(), record, queries);
-      Value valueParams = parameters(TileSideKind::value);
-      Value weights = TileWeighOp::create(builder, loc, fragment(FragmentKind::weights),
-                                          softmax.getProbs(), valueParams, record, queries);
-      sums = TileAddOffsetsOp::create(builder, loc, output.getType(), sums, softmax.getProbs(),
-                                      valueParams, record, queries);
-      sums = TileAccumulateOp::create(builder, loc, output.getType(), sums, tile, weights, record,
-                                      queries);
-      scf::YieldOp::create(builder, loc, ValueRange{softmax.getNext(), sums});
+      auto [next, sums] = attendTile(segment, query, bounds, loop.getInductionVar(), end,
+                                     loop.getRegionIterArg(0), loop.getRegionIterArg(1));
+      scf::YieldOp::create(builder, loc, ValueRange{next, sums});
     }
     Value partial =
         emit.offset(pointerArgument(ARG(partial)), emit.mul(item, 4 * space.partialFloats()));

@@ -49,7 +49,9 @@ void buildKernel(ModuleOp module, Location loc, StringRef name, const ::kvq::Cac
   auto function = func::FuncOp::create(builder, loc, name, type);
   builder.setInsertionPointToStart(function.addEntryBlock());
   Emit emit(builder, loc);
-  (KernelBuilder(emit, method, function.getArgument(0), function.getArgument(1)).*body)();
+  (KernelBuilder(emit, method, function.getArgument(0), function.getArgument(1),
+                 rowClassOf(method)).*
+   body)();
   func::ReturnOp::create(builder, loc);
 }
 
@@ -60,9 +62,14 @@ TileRecordAttr recordOf(MLIRContext *context, const ::kvq::CacheMethod &method) 
                              sideOf(context, method.value.record));
 }
 
+/// Of the kernels of a method: the query heads of a KV head, as far as one block holds them.
+static int64_t rowClassOf(const ::kvq::CacheMethod &method) {
+  return std::min(method.q_heads / method.kv_heads, kMaxRowClass);
+}
+
 Workspace workspaceOf(const ::kvq::CacheMethod &method) {
   const ::kvq::RecordSide &key = method.key.record;
-  return {method.q_heads / method.kv_heads, key.dim, key.group ? key.dim / key.group : 1,
+  return {rowClassOf(method), key.dim, key.group ? key.dim / key.group : 1,
           method.value.record.dim};
 }
 

@@ -10,7 +10,7 @@
 
 #include <cstddef>
 
-#define ARG(field) offsetof(kvq_cpu_decode_args, field)
+#define ARG(field) offsetof(kvq_decode_kernel_args, field)
 
 namespace mlir::kvq {
 
@@ -46,57 +46,39 @@ Value KernelBuilder::finishOutput(Value row, Value mass) {
   return shift ? TileAddRowOp::create(builder, emit.loc, row.getType(), row, shift) : row;
 }
 
-Value KernelBuilder::splitCount(Value seq) {
-  Value length =
-      emit.load(emit.i32(), emit.offset(pointerArgument(ARG(lengths)), emit.mul(seq, 4)));
-  length = arith::ExtSIOp::create(emit.builder, emit.loc, emit.i64(), length);
-  Value perSplit = argument(ARG(split_tokens));
-  return emit.div(emit.add(length, emit.sub(perSplit, emit.index(1))), perSplit);
-}
-
 /// Writes the finished row of a query and, if the caller asked for it, its log-sum-exp.
-void KernelBuilder::storeOutput(Value seq, Value head, Value q, Value workspace, Value row,
-                                Value lse) {
+void KernelBuilder::storeOutput(const Segment &segment, Value q, Value row, Value lse) {
   OpBuilder &builder = emit.builder;
-  Location loc = emit.loc;
-  Value seqBase =
-      emit.offset(pointerArgument(ARG(out)), emit.mul(seq, argument(ARG(out_seq_stride))));
-  Value qHead = emit.add(emit.mul(head, queries), q);
-  Value address = emit.offset(seqBase, emit.mul(qHead, argument(ARG(out_head_stride))));
-  TileStoreRowOp::create(builder, loc, row, address, element(method.attention.rows));
+  auto [token, head] = placeOf(segment, q);
+  Value at = emit.add(emit.mul(token, argument(ARG(out_token_stride))),
+                      emit.mul(head, argument(ARG(out_head_stride))));
+  TileStoreRowOp::create(builder, emit.loc, row, emit.offset(pointerArgument(ARG(out)), at),
+                         element(method.attention.rows));
   Value lseBase = pointerArgument(ARG(lse));
-  Value null = LLVM::ZeroOp::create(builder, loc, emit.pointer());
-  Value wanted = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, lseBase, null);
-  emit.when(wanted, [&] {
-    Value at = emit.add(emit.mul(seq, argument(ARG(lse_seq_stride))),
-                        emit.mul(qHead, argument(ARG(lse_head_stride))));
-    if (workspace) {
-      Value shift =
-          TileQueryShiftOp::create(builder, loc, emit.f32(), workspace, q, record, queries);
-      lse = emit.fadd(lse, shift);
-    }
-    emit.store(lse, emit.offset(lseBase, at));
-  });
+  Value null = LLVM::ZeroOp::create(builder, emit.loc, emit.pointer());
+  Value wanted = LLVM::ICmpOp::create(builder, emit.loc, LLVM::ICmpPredicate::ne, lseBase, null);
+  Value lseAt = emit.add(emit.mul(token, argument(ARG(lse_token_stride))),
+                         emit.mul(head, argument(ARG(lse_head_stride))));
+  emit.when(wanted, [&] { emit.store(lse, emit.offset(lseBase, lseAt)); });
 }
 
 void KernelBuilder::merge() {
   OpBuilder &builder = emit.builder;
-  Value heads = argument(ARG(kv_heads));
-  Value seq = emit.div(item, heads), head = emit.rem(item, heads);
-  loadConstantPlace(head);
+  Segment segment = segmentAt(item);
+  loadConstantPlace(segment.head);
   Workspace space = workspaceOf(method);
   int64_t stride = 4 * space.partialFloats();
-  Value splits = splitCount(seq);
-  Value partials = emit.offset(pointerArgument(ARG(partial)),
-                               emit.mul(emit.mul(item, argument(ARG(max_splits))), stride));
+  auto [firstSplit, endSplit] = splitsOf(segment);
+  Value first = emit.add(emit.mul(item, argument(ARG(max_splits))), firstSplit);
+  Value partials = emit.offset(pointerArgument(ARG(partial)), emit.mul(first, stride));
   Value workspace =
       emit.offset(pointerArgument(ARG(query)), emit.mul(item, 4 * space.queryFloats()));
-  emit.loop(queries, [&](Value q) {
-    auto combined =
-        TileCombineOp::create(builder, emit.loc, row(method.value.record.dim), emit.f32(),
-                              emit.f32(), partials, splits, q, stride, queries);
+  emit.loop(emit.index(0), segment.rows, 1, [&](Value q) {
+    auto combined = TileCombineOp::create(
+        builder, emit.loc, row(method.value.record.dim), emit.f32(), emit.f32(), partials,
+        emit.sub(endSplit, firstSplit), q, sinkOf(segment, q, workspace), stride, queries);
     Value out = finishOutput(combined.getRow(), combined.getMass());
-    storeOutput(seq, head, q, workspace, out, combined.getLse());
+    storeOutput(segment, q, out, emit.fadd(combined.getLse(), shiftOf(workspace, q)));
   });
 }
 

@@ -12,13 +12,21 @@ namespace mlir::kvq {
 /// The record attribute of a method.
 TileRecordAttr recordOf(MLIRContext *context, const ::kvq::CacheMethod &method);
 
-/// The method, and an emitter placed in the kernel's body.
+/// A block of query rows of one sequence and KV head (kernel_abi.h); all i64.
+struct Segment {
+  Value number, seq, head;
+  Value firstRow, rows;     ///< of the block; how many exist, 0 to the row class
+  Value firstToken, tokens; ///< query tokens of the sequence
+};
+
+/// The method, and an emitter placed in the kernel's body. `queries` is the row class.
 class KernelBuilder {
 public:
-  KernelBuilder(Emit &emit, const ::kvq::CacheMethod &method, Value args, Value item)
+  KernelBuilder(Emit &emit, const ::kvq::CacheMethod &method, Value args, Value item,
+                int64_t queries)
       : emit(emit), method(method), args(args), item(item),
-        record(recordOf(emit.builder.getContext(), method)),
-        queries(method.q_heads / method.kv_heads) {}
+        record(recordOf(emit.builder.getContext(), method)), queries(queries) {}
+  virtual ~KernelBuilder() = default;
 
   void append();
   void prepare();
@@ -48,12 +56,37 @@ protected:
   Value keyShift(Value &query);
   /// Sets what `constant` is asked for by rotations and means: those of this layer and KV head.
   void loadConstantPlace(Value head);
-  void prepareQuery(Value seq, Value head, Value q, Value workspace);
+
+  // Query rows (QueryRows.cpp).
+  Segment segmentAt(Value number);
+  Segment segmentOf(Value number, Value seq, Value head, Value block);
+  /// Row `q` of the block: its query token among all of the call, and its query head.
+  std::pair<Value, Value> placeOf(const Segment &segment, Value q);
+  /// Tokens in the cache, i64.
+  virtual Value lengthOf(Value seq);
+  Value boundsOf(const Segment &segment);
+  /// The learned logit of a row, less what centering K took from its logits; -inf without.
+  Value sinkOf(const Segment &segment, Value q, Value workspace);
+  Value isNull(Value pointer);
+  /// pointer ? pointer[index] : other[index], of i32 arrays of which `other` is not null.
+  Value loadEither(Value pointer, Value other, Value index);
+  /// What centering K took from the logits of row `q`, and the softmax does not know.
+  Value shiftOf(Value workspace, Value q);
+
+  /// Query row `q`, or a mark that there is none.
+  void prepareRow(const Segment &segment, Value q, Value workspace);
+  void prepareQuery(const Segment &segment, Value q, Value workspace);
+  /// Where the page ids of a sequence begin.
+  Value pageIds(Value seq);
   Value tileAddress(Value seq, Value head, Value token);
+  /// The first split that some row of the segment attends, and the one after the last.
+  std::pair<Value, Value> splitsOf(const Segment &segment);
+  /// Tokens `token` up to `end`, at most a tile, of the records. What becomes of state and output.
+  std::pair<Value, Value> attendTile(const Segment &segment, Value query, Value bounds, Value token,
+                                     Value end, Value state, Value output);
+  Value finishScores(Value scores, Value query, Value bounds, Value first, int64_t tiles);
   Value finishOutput(Value row, Value mass);
-  /// Without `workspace` the log-sum-exp is written as it is.
-  void storeOutput(Value seq, Value head, Value q, Value workspace, Value row, Value lse);
-  Value splitCount(Value seq);
+  void storeOutput(const Segment &segment, Value q, Value row, Value lse);
 
   Emit &emit;
   const ::kvq::CacheMethod &method;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Workspace of the CPU decode kernels, in floats (kvq_cpu_kernel_info).
+// Workspace of the CPU decode kernels, in floats (kvq_kernel_info).
 #pragma once
 
 #include <cstdint>
 
 namespace mlir::kvq {
 
-/// The query workspace of one (sequence, KV head): queries x keyDim values in the order of the dot,
-/// queries x keyGroups sums, queries shifts. The partial result of one split: queries x valueDim
-/// outputs, queries maxima, queries sums.
+/// The most query rows of a block.
+inline constexpr int kMaxRowClass = 16;
+
+/// The query workspace of one segment (kernel_abi.h), `queries` being the row class: queries x
+/// keyDim values in the order of the dot, queries x keyGroups sums, queries shifts. The partial
+/// result of one split: queries x valueDim outputs, queries maxima, queries sums.
 struct Workspace {
   int64_t queries, keyDim, keyGroups, valueDim;
 

@@ -24,6 +24,9 @@ class Combine : public CpuPattern<TileCombineOp> {
         emit.loopCarry(splits, emit.realBits(emit.f32(), 0xff800000), [&](Value split, Value best) {
           return emit.fmax(scalar(split, space.partialMaxima()), best);
         });
+    Value attended = emit.fgreater(maximum, emit.realBits(emit.f32(), 0xff800000));
+    maximum =
+        emit.select(attended, emit.fmax(operands.getSink(), maximum), emit.real(emit.f32(), 0));
     Value row = emit.scratch(4 * dim);
     emit.zero(row, 4 * dim);
     Value sum = emit.loopCarry(splits, emit.real(emit.f32(), 0), [&](Value split, Value sum) {
@@ -39,13 +42,14 @@ class Combine : public CpuPattern<TileCombineOp> {
       return emit.multiplyAdd(scalar(split, space.partialSums()), factor, sum);
     });
 
-    Value empty = emit.equal(splits, emit.index(0));
     Value one = emit.real(emit.f32(), 1), zero = emit.real(emit.f32(), 0);
-    Value divisor = emit.splat(emit.select(empty, one, sum), kLanes);
+    Value sink = emit.expNonPositive(emit.fsub(operands.getSink(), maximum));
+    Value total = emit.select(attended, emit.fadd(sum, sink), one);
+    Value divisor = emit.splat(total, kLanes);
     mapRow(emit, row, dim, [&](Value lanes) { return emit.fdiv(lanes, divisor); });
-    Value log = emit.logPositive(emit.select(empty, one, sum));
-    Value lse = emit.select(empty, emit.realBits(emit.f32(), 0xff800000), emit.fadd(maximum, log));
-    return {row, lse, emit.select(empty, zero, one)};
+    Value lse = emit.select(attended, emit.fadd(maximum, emit.logPositive(total)),
+                            emit.realBits(emit.f32(), 0xff800000));
+    return {row, lse, emit.select(attended, emit.fdiv(sum, total), zero)};
   }
 };
 

@@ -67,6 +67,7 @@ void populateQuantizePatterns(RewritePatternSet &, const TypeConverter &, CpuLow
 void populateStoreRecordPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
 void populateQueryPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
 void populateScorePatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
+void populateMaskPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
 void populateSoftmaxPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
 void populateOutputPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
 void populateCombinePatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);

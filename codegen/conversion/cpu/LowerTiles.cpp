@@ -65,6 +65,7 @@ public:
     populateStoreRecordPatterns(patterns, converter, lowering);
     populateQueryPatterns(patterns, converter, lowering);
     populateScorePatterns(patterns, converter, lowering);
+    populateMaskPatterns(patterns, converter, lowering);
     populateSoftmaxPatterns(patterns, converter, lowering);
     populateOutputPatterns(patterns, converter, lowering);
     populateCombinePatterns(patterns, converter, lowering);

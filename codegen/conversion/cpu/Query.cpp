@@ -50,6 +50,25 @@ class StoreQuery : public CpuPattern<TileStoreQueryOp> {
   }
 };
 
+class ClearQuery : public CpuPattern<TileClearQueryOp> {
+  using CpuPattern::CpuPattern;
+  SmallVector<Value> lower(TileClearQueryOp op, Adaptor operands, Numeric &emit) const final {
+    Workspace space = workspaceOf(op.getRecord(), op.getQueries());
+    Value base = operands.getWorkspace(), index = operands.getIndex();
+    auto clear = [&](int64_t first, int64_t count) {
+      Value at = emit.add(emit.mul(index, 4 * count), 4 * first);
+      Value part = emit.offset(base, at);
+      emit.loop(count, [&](Value i) {
+        emit.store(emit.real(emit.f32(), 0), emit.offset(part, emit.mul(i, 4)));
+      });
+    };
+    clear(0, space.keyDim);
+    clear(space.querySums(), space.keyGroups);
+    clear(space.queryShifts(), 1);
+    return {};
+  }
+};
+
 class QueryShift : public CpuPattern<TileQueryShiftOp> {
   using CpuPattern::CpuPattern;
   SmallVector<Value> lower(TileQueryShiftOp op, Adaptor operands, Numeric &emit) const final {
@@ -75,7 +94,8 @@ Workspace workspaceOf(TileRecordAttr record, int64_t queries) {
 
 void populateQueryPatterns(RewritePatternSet &patterns, const TypeConverter &converter,
                            CpuLowering &lowering) {
-  patterns.add<StoreQuery, QueryShift, LoadQuery>(converter, patterns.getContext(), lowering);
+  patterns.add<StoreQuery, ClearQuery, QueryShift, LoadQuery>(converter, patterns.getContext(),
+                                                              lowering);
 }
 
 } // namespace mlir::kvq

@@ -166,8 +166,6 @@ class Score : public CpuPattern<TileScoreOp> {
     int64_t queries = op.getQueries(), groups = map.keyGroups;
     Workspace space = workspaceOf(op.getRecord(), queries);
     Type lanesType = emit.vecF32(kLanes);
-    Value mask = validMask(emit, operands.getValid());
-    Value masked = emit.realBits(lanesType, 0xff800000);
     Value scores = emit.scratch(kLaneBytes * queries);
     Value sums = emit.offset(operands.getQuery(), 4 * space.querySums());
     emit.loop(queries, [&](Value q) {
@@ -183,8 +181,7 @@ class Score : public CpuPattern<TileScoreOp> {
             sum = emit.multiplyAdd(offset, emit.splat(querySum, kLanes), sum);
             return emit.multiplyAdd(scale, dot, sum);
           });
-      emit.store(emit.select(mask, score, masked), emit.offset(scores, emit.mul(q, kLaneBytes)),
-                 64);
+      emit.store(score, emit.offset(scores, emit.mul(q, kLaneBytes)), 64);
     });
     return {scores};
   }

@@ -34,8 +34,11 @@ class Softmax : public CpuPattern<TileSoftmaxOp> {
       Value old = emit.load(emit.f32(), emit.offset(maxima, scalarAt));
       Value largest = emit.reduce(scores, [&](Value a, Value b) { return emit.fmax(a, b); });
       Value maximum = emit.fmax(largest, old);
-      Value factor = emit.expNonPositive(emit.fsub(old, maximum));
-      Value p = emit.expNonPositive(emit.fsub(scores, emit.splat(maximum, kLanes)));
+      // Nothing attended so far: all p become exp(-inf - 0).
+      Value none = emit.fequal(maximum, emit.realBits(emit.f32(), 0xff800000));
+      Value frame = emit.select(none, emit.real(emit.f32(), 0), maximum);
+      Value factor = emit.expNonPositive(emit.fsub(old, frame));
+      Value p = emit.expNonPositive(emit.fsub(scores, emit.splat(frame, kLanes)));
       Value sum = emit.load(lanesType, emit.offset(state, lanesAt), 64);
       sum = emit.fadd(emit.fmul(sum, emit.splat(factor, kLanes)), p);
       emit.store(sum, emit.offset(state, lanesAt), 64);

@@ -13,19 +13,17 @@
 
 #include "codegen/conversion/gpu/GpuPattern.h"
 
-#include <algorithm>
-
 namespace mlir::kvq {
 
 class Accumulators {
 public:
   Accumulators(WarpEmit &emit, const FragmentMap &map, int64_t queries, Value state, Value output)
       : emit(emit), map(map), nTiles((queries + 3) / 4), groups(map.groups(/*key=*/false)),
-        mTiles(map.spec.v.dim / 16), queries(queries), state(state), output(output) {}
+        mTiles(map.spec.v.dim / 16), state(state), output(output) {}
 
   WarpEmit &emit;
   const FragmentMap &map;
-  int64_t nTiles, groups, mTiles, queries;
+  int64_t nTiles, groups, mTiles;
 
   static constexpr double kFirstReference = -1e30;
   /// Tokens between two moves of the accumulators to fp32: record.md section 8.
@@ -55,9 +53,6 @@ public:
   }
   Value tokens() { return emit.loadWord(state, at(nTiles, 0)); }
   void putTokens(Value value) { emit.put(value, state, at(nTiles, 0)); }
-
-  /// Queries of an n-tile; the other columns are padding.
-  int64_t queriesOf(int64_t n) const { return std::min<int64_t>(4, queries - 4 * n); }
 
   int64_t sumAt(int64_t n, int64_t mTile) const { return 8 + 16 * (n * mTiles + mTile); }
   /// Value group of the channels of m-tile `mTile`.

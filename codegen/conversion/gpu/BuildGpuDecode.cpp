@@ -7,14 +7,16 @@
 // to arrive merges their results. Schedule: kernels-2.md section 2, kernels.md section 5.
 #include "codegen/conversion/gpu/GpuKernelBuilder.h"
 #include "codegen/conversion/gpu/Ring.h"
+#include "codegen/conversion/gpu/TeamDivision.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <optional>
 #include <tuple>
 
-#define ARG(field) offsetof(kvq_cpu_decode_args, field)
+#define ARG(field) offsetof(kvq_decode_kernel_args, field)
 #define GPU_ARG(field) offsetof(kvq_gpu_decode_args, field)
 
 namespace mlir::kvq {
@@ -33,14 +35,31 @@ public:
 private:
   /// A part of one sequence and KV head; units are numbers in the list of all units.
   struct Piece {
-    Value seq, head, segment, length;
+    Segment rows;
+    Value length, firstUnit; ///< of the sequence; unit of its records that the segment begins with
     Value segmentBegin, segmentEnd, begin, end;
+  };
+  /// The warp's units of a piece, counted from its next: all rows attend all tokens of those from
+  /// `whole` up to `wholeEnd`.
+  struct Share {
+    Value count, whole, wholeEnd;
   };
 
   void loadTeam();
+  /// What a step needs to know of tokens that not all rows attend: how many of the unit there are,
+  /// the position of its first, and the bounds of the rows.
+  struct Limits {
+    Value valid, position, bounds;
+  };
+
+  Share shareOf(const Piece &piece, Value mine);
   void attend(const Piece &piece, Ring &ring, Variable &nextUnit);
-  std::pair<Value, Value> step(Value tiles, Value query, Value state, Value output, Value valid);
-  std::pair<Value, Value> unit(Ring &ring, Value query, Value state, Value output, Value valid);
+  void unitsOf(Value from, Value to, Value &state, Value &output,
+               function_ref<std::pair<Value, Value>(Value, Value, Value)> body);
+  std::pair<Value, Value> step(Value tiles, Value query, Value state, Value output,
+                               std::optional<Limits> limits);
+  std::pair<Value, Value> unit(Ring &ring, Value query, Value state, Value output,
+                               std::optional<Limits> limits);
   Piece locate(Value begin, Value end, Variable &seq);
   void placeParts(const Piece &piece);
   void mergePiece(const Piece &piece);
@@ -51,7 +70,8 @@ private:
   GpuWorkspace space;
   GpuSchedule schedule;
   Plan arrays;
-  Value heads, teams, team, teamOfBlock, teamWarps, local, chunkUnits, partialBase;
+  Value heads; ///< KV heads times row blocks
+  Value teams, team, teamOfBlock, teamWarps, teamShift, local, chunkUnits, partialBase;
   // What of a piece is merged through the workspace: the number of parts and their first slot.
   std::optional<Variable> parts, firstSlot, mySlot;
 };
@@ -59,8 +79,9 @@ private:
 void DecodeBuilder::loadTeam() {
   WarpEmit &emit = warpEmit;
   arrays = planArrays();
-  heads = argument(ARG(kv_heads)), teams = argument(GPU_ARG(teams));
+  heads = headsAndBlocks(), teams = argument(GPU_ARG(teams));
   teamWarps = argument(GPU_ARG(team_warps)), chunkUnits = argument(GPU_ARG(chunk_units));
+  teamShift = LLVM::CtPopOp::create(emit.builder, emit.loc, emit.sub(teamWarps, emit.index(1)));
   Value size = emit.narrowWord(teamWarps), ofBlock = emit.div(emit.word(schedule.warps), size);
   teamOfBlock = emit.div(emit.warp(), size);
   team = emit.wide(emit.add(emit.mul(emit.block(), ofBlock), teamOfBlock));
@@ -79,20 +100,22 @@ void DecodeBuilder::syncTeam() {
       });
 }
 
-/// `schedule.tiles` tiles at `tiles`, of which the first `valid` tokens count (all without it).
+/// `schedule.tiles` tiles at `tiles`; without limits every row attends every token.
 std::pair<Value, Value> DecodeBuilder::step(Value tiles, Value query, Value state, Value output,
-                                            Value valid) {
+                                            std::optional<Limits> limits) {
   OpBuilder &builder = emit.builder;
   Location loc = emit.loc;
   auto parameters = [&](TileSideKind side) -> Value {
-    return TileLoadParamsOp::create(builder, loc, fragment(FragmentKind::params), tiles, valid,
-                                    record, side, schedule.tiles);
+    return TileLoadParamsOp::create(builder, loc, fragment(FragmentKind::params), tiles,
+                                    limits ? limits->valid : Value(), record, side, schedule.tiles);
   };
   Value keyParams = parameters(TileSideKind::key);
   Value dots = TileDotOp::create(builder, loc, fragment(FragmentKind::dots), tiles, query, record,
                                  queries, schedule.tiles);
   Value scores = TileScoreOp::create(builder, loc, fragment(FragmentKind::scores), dots, keyParams,
-                                     query, valid, record, queries, schedule.tiles);
+                                     query, record, queries, schedule.tiles);
+  scores = finishScores(scores, query, limits ? limits->bounds : Value(),
+                        limits ? limits->position : Value(), schedule.tiles);
   Value valueParams = parameters(TileSideKind::value);
   auto weighed = TileWeighIntegerOp::create(builder, loc, fragment(FragmentKind::softmax),
                                             fragment(FragmentKind::output),
@@ -106,11 +129,15 @@ std::pair<Value, Value> DecodeBuilder::step(Value tiles, Value query, Value stat
 
 /// The next unit of the ring.
 std::pair<Value, Value> DecodeBuilder::unit(Ring &ring, Value query, Value state, Value output,
-                                            Value valid) {
+                                            std::optional<Limits> limits) {
   int64_t tileBytes = ::kvq::buildRecord(record.getSpec()).tileBytes;
   Value tiles = ring.wait();
   for (int64_t tile = 0; tile < kUnit / 16; tile += schedule.tiles) {
-    Value rest = valid && tile ? emit.sub(valid, emit.index(16 * tile)) : valid;
+    std::optional<Limits> rest = limits;
+    if (rest && tile) {
+      rest->valid = emit.sub(limits->valid, emit.index(16 * tile));
+      rest->position = emit.add(limits->position, 16 * tile);
+    }
     std::tie(state, output) =
         step(emit.offset(tiles, tile * tileBytes), query, state, output, rest);
   }
@@ -118,51 +145,82 @@ std::pair<Value, Value> DecodeBuilder::unit(Ring &ring, Value query, Value state
   return {state, output};
 }
 
-/// The units of the piece that are this warp's. The last unit of a sequence may be partly filled.
+/// Which units of the piece are this warp's, `mine` being its first.
+DecodeBuilder::Share DecodeBuilder::shareOf(const Piece &piece, Value mine) {
+  Value zero = emit.index(0), one = emit.index(1);
+  // Units from `mine` up to `end`, every team_warps-th.
+  auto until = [&](Value end) {
+    Value ahead = emit.add(emit.sub(end, mine), emit.sub(teamWarps, one));
+    Value count = arith::ShRSIOp::create(emit.builder, emit.loc, ahead, teamShift);
+    return emit.select(emit.less(count, zero), zero, count);
+  };
+  Share share;
+  share.count = until(piece.end);
+  // The first row of the block sees the fewest tokens at the end, the last one at the beginning.
+  Value ratio = argument(ARG(ratio)), position = emit.sub(piece.length, piece.rows.tokens);
+  Value lastRow = emit.sub(emit.add(piece.rows.firstRow, piece.rows.rows), one);
+  auto positionOf = [&](Value row) { return emit.add(position, emit.div(row, ratio)); };
+  Value end = emit.add(positionOf(piece.rows.firstRow), one);
+  Value begin = emit.add(emit.sub(positionOf(lastRow), argument(ARG(window))), one);
+  begin = emit.select(emit.less(begin, zero), zero, begin);
+  end = emit.select(emit.less(end, zero), zero, end);
+  Value origin = emit.sub(piece.segmentBegin, piece.firstUnit);
+  Value firstWhole = emit.add(origin, emit.div(emit.add(begin, kUnit - 1), kUnit));
+  Value endWhole = emit.add(origin, emit.div(end, kUnit));
+  share.whole = emit.min(until(firstWhole), share.count);
+  Value wholeEnd = emit.min(until(endWhole), share.count);
+  share.wholeEnd = emit.select(emit.less(wholeEnd, share.whole), share.whole, wholeEnd);
+  return share;
+}
+
+/// body(k, state, output) for k from `from` up to `to`.
+void DecodeBuilder::unitsOf(Value from, Value to, Value &state, Value &output,
+                            function_ref<std::pair<Value, Value>(Value, Value, Value)> body) {
+  OpBuilder &builder = emit.builder;
+  auto loop =
+      scf::ForOp::create(builder, emit.loc, from, to, emit.index(1), ValueRange{state, output});
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  auto [next, sums] =
+      body(loop.getInductionVar(), loop.getRegionIterArg(0), loop.getRegionIterArg(1));
+  scf::YieldOp::create(builder, emit.loc, ValueRange{next, sums});
+  state = loop.getResult(0), output = loop.getResult(1);
+}
+
+/// The units of the piece that are this warp's: those that only some rows attend as a whole, at
+/// both ends, and those between.
 void DecodeBuilder::attend(const Piece &piece, Ring &ring, Variable &nextUnit) {
   WarpEmit &emit = warpEmit;
   OpBuilder &builder = emit.builder;
   Location loc = emit.loc;
-  Value workspace =
-      emit.offset(pointerArgument(ARG(query)), emit.mul(piece.segment, 4 * space.queryFloats()));
+  Value workspace = emit.offset(pointerArgument(ARG(query)),
+                                emit.mul(piece.rows.number, 4 * space.queryFloats()));
   Value query = TileLoadQueryOp::create(builder, loc, fragment(FragmentKind::query), workspace,
                                         record, queries);
   Value state =
       TileInitSoftmaxOp::create(builder, loc, fragment(FragmentKind::softmax), queries, record);
   Value output = TileInitOutputOp::create(builder, loc, fragment(FragmentKind::output), partialBase,
                                           record, queries);
-  Value mine = nextUnit.get(), none = emit.index(0);
-  Value ahead = emit.sub(emit.add(emit.sub(piece.end, mine), teamWarps), emit.index(1));
-  Value count =
-      emit.select(emit.less(mine, piece.end),
-                  emit.wide(emit.div(emit.narrowWord(ahead), emit.narrowWord(teamWarps))), none);
-  Value last = emit.add(mine, emit.mul(emit.sub(count, emit.index(1)), teamWarps));
-  Value rest = emit.rem(piece.length, kUnit);
-  Value partly = emit.bitAnd(emit.equal(last, emit.sub(piece.segmentEnd, emit.index(1))),
-                             emit.bitAnd(emit.less(none, count), emit.less(none, rest)));
-  Value full = emit.sub(count, emit.select(partly, emit.index(1), none));
-  auto loop =
-      scf::ForOp::create(builder, loc, none, full, emit.index(1), ValueRange{state, output});
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(loop.getBody());
-    auto [next, sums] =
-        unit(ring, query, loop.getRegionIterArg(0), loop.getRegionIterArg(1), Value());
-    scf::YieldOp::create(builder, loc, ValueRange{next, sums});
-  }
-  Type types[] = {state.getType(), output.getType()};
-  auto branch = scf::IfOp::create(builder, loc, types, partly, /*withElseRegion=*/true);
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(&branch.getThenRegion().front());
-    auto [next, sums] = unit(ring, query, loop.getResult(0), loop.getResult(1), rest);
-    scf::YieldOp::create(builder, loc, ValueRange{next, sums});
-    builder.setInsertionPointToStart(&branch.getElseRegion().front());
-    scf::YieldOp::create(builder, loc, loop.getResults());
-  }
-  nextUnit.set(emit.add(mine, emit.mul(count, teamWarps)));
-  TileFlushOp::create(builder, loc, branch.getResult(1), branch.getResult(0), partialBase, record,
-                      queries);
+  Value mine = nextUnit.get(), bounds = boundsOf(piece.rows);
+  Share share = shareOf(piece, mine);
+  Value origin = emit.add(emit.sub(mine, piece.segmentBegin), piece.firstUnit);
+  auto limited = [&](Value k, Value state, Value output) {
+    Value token = emit.mul(emit.add(origin, emit.mul(k, teamWarps)), kUnit);
+    return unit(ring, query, state, output, Limits{emit.sub(piece.length, token), token, bounds});
+  };
+  auto whole = [&](Value, Value state, Value output) {
+    return unit(ring, query, state, output, std::nullopt);
+  };
+  // Twice, so that the code of a limited unit stands there once: before the whole units, after.
+  unitsOf(emit.index(0), emit.index(2), state, output, [&](Value side, Value state, Value output) {
+    Value before = emit.equal(side, emit.index(0));
+    unitsOf(emit.select(before, emit.index(0), share.wholeEnd),
+            emit.select(before, share.whole, share.count), state, output, limited);
+    unitsOf(share.whole, emit.select(before, share.wholeEnd, share.whole), state, output, whole);
+    return std::pair(state, output);
+  });
+  nextUnit.set(emit.add(mine, emit.mul(share.count, teamWarps)));
+  TileFlushOp::create(builder, loc, output, state, partialBase, record, queries);
 }
 
 void DecodeBuilder::mergeRow(const Piece &piece, Value q) {
@@ -185,7 +243,7 @@ void DecodeBuilder::mergeRow(const Piece &piece, Value q) {
     emit.fenceDevice();
     emit.syncWarp();
     Value counter = emit.offset(pointerArgument(GPU_ARG(counters)),
-                                emit.mul(emit.add(emit.mul(piece.segment, queries), q), 4));
+                                emit.mul(emit.add(emit.mul(piece.rows.number, queries), q), 4));
     Variable arrived(emit, emit.word(0));
     emit.when(emit.equal(emit.lane(), emit.word(0)),
               [&] { arrived.set(emit.atomicAdd(counter, emit.word(1))); });
@@ -204,12 +262,13 @@ void DecodeBuilder::mergeRow(const Piece &piece, Value q) {
     });
   });
   emit.when(emit.equal(finished.get(), emit.word(1)), [&] {
-    auto normal = TileNormalizeOp::create(builder, loc, rowType, emit.f32(), emit.f32(),
-                                          merged.getRow(), most.get(), sum.get());
+    Value workspace = emit.offset(pointerArgument(ARG(query)),
+                                  emit.mul(piece.rows.number, 4 * space.queryFloats()));
+    auto normal =
+        TileNormalizeOp::create(builder, loc, rowType, emit.f32(), emit.f32(), merged.getRow(),
+                                most.get(), sum.get(), sinkOf(piece.rows, q, workspace));
     Value out = finishOutput(normal.getResult(), normal.getMass());
-    Value workspace =
-        emit.offset(pointerArgument(ARG(query)), emit.mul(piece.segment, 4 * space.queryFloats()));
-    storeOutput(piece.seq, piece.head, q, workspace, out, normal.getLse());
+    storeOutput(piece.rows, q, out, emit.fadd(normal.getLse(), shiftOf(workspace, q)));
   });
 }
 
@@ -219,37 +278,33 @@ void DecodeBuilder::placeParts(const Piece &piece) {
   WarpEmit &emit = warpEmit;
   Value one = emit.index(1), deterministic = emit.less(one, chunkUnits);
   parts.emplace(emit, one), firstSlot.emplace(emit, one), mySlot.emplace(emit, one);
-  Value whole = emit.bitAnd(emit.equal(piece.begin, piece.segmentBegin),
-                            emit.equal(piece.end, piece.segmentEnd));
-  emit.whenElse(
-      whole, [] {},
-      [&] {
-        Value units = emit.sub(piece.segmentEnd, piece.segmentBegin);
-        Value chunks = emit.div(emit.sub(emit.add(units, chunkUnits), one), chunkUnits);
-        Value total = emit.mul(unitsBefore(argument(ARG(batch))), heads);
-        Value busy = emit.min(teams, total); // as plan divides the list
-        auto teamOf = [&](Value unit) {
-          return emit.div(emit.sub(emit.mul(emit.add(unit, one), busy), one), total);
-        };
-        Value firstTeam = teamOf(piece.segmentBegin);
-        Value teamsOf = emit.add(emit.sub(teamOf(emit.sub(piece.segmentEnd, one)), firstTeam), one);
-        Value chunkBase = emit.add(emit.mul(emit.wide(planWord(arrays.chunks, piece.seq)), heads),
-                                   emit.mul(piece.head, chunks));
-        Value chunk = emit.div(emit.sub(piece.begin, piece.segmentBegin), chunkUnits);
-        parts->set(emit.select(deterministic, chunks, teamsOf));
-        firstSlot->set(emit.select(deterministic, chunkBase, emit.add(firstTeam, piece.segment)));
-        mySlot->set(
-            emit.select(deterministic, emit.add(chunkBase, chunk), emit.add(team, piece.segment)));
-      });
+  Value divided = emit.bitOr(emit.less(piece.segmentBegin, piece.begin),
+                             emit.less(piece.end, piece.segmentEnd));
+  emit.when(divided, [&] {
+    Value units = emit.sub(piece.segmentEnd, piece.segmentBegin), segment = piece.rows.number;
+    Value chunks = emit.div(emit.sub(emit.add(units, chunkUnits), one), chunkUnits);
+    Value inSequence = emit.sub(segment, emit.mul(piece.rows.seq, heads));
+    Value chunkBase = emit.add(emit.mul(emit.wide(planWord(arrays.chunks, piece.rows.seq)), heads),
+                               emit.mul(inSequence, chunks));
+    Value chunk = emit.div(emit.sub(piece.begin, piece.segmentBegin), chunkUnits);
+    // With chunks of a unit the lists of chunks and units are the same.
+    TeamDivision division(emit, emit.mul(unitsBefore(argument(ARG(batch))), heads), teams);
+    Value firstTeam = division.teamOf(piece.segmentBegin);
+    Value lastTeam = division.teamOf(emit.sub(piece.segmentEnd, one));
+    Value teamsOf = emit.add(emit.sub(lastTeam, firstTeam), one);
+    parts->set(emit.select(deterministic, chunks, teamsOf));
+    firstSlot->set(emit.select(deterministic, chunkBase, emit.add(firstTeam, segment)));
+    mySlot->set(emit.select(deterministic, emit.add(chunkBase, chunk), emit.add(team, segment)));
+  });
 }
 
 /// Each warp of the team takes queries local, local + team_warps, ...
 void DecodeBuilder::mergePiece(const Piece &piece) {
   WarpEmit &emit = warpEmit;
-  loadConstantPlace(piece.head);
+  loadConstantPlace(piece.rows.head);
   placeParts(piece);
   Variable q(emit, local);
-  emit.whileTrue([&] { return emit.less(q.get(), emit.index(queries)); },
+  emit.whileTrue([&] { return emit.less(q.get(), piece.rows.rows); },
                  [&] {
                    mergeRow(piece, q.get());
                    q.set(emit.add(q.get(), teamWarps));
@@ -267,18 +322,20 @@ DecodeBuilder::Piece DecodeBuilder::locate(Value begin, Value end, Variable &seq
         return emit.less(ends, emit.add(piece.begin, 1));
       },
       [&] { seq.set(emit.add(seq.get(), 1)); });
-  piece.seq = seq.get();
-  Value before = unitsBefore(piece.seq);
-  Value units = emit.sub(unitsBefore(emit.add(piece.seq, 1)), before);
+  Value before = unitsBefore(seq.get());
+  Value units = emit.sub(unitsBefore(emit.add(seq.get(), 1)), before);
   Value sequenceBegin = emit.mul(before, heads);
   // Both fit 32 bits, whose division is much the shorter.
   Value rest = emit.narrowWord(emit.sub(piece.begin, sequenceBegin));
-  piece.head = emit.wide(emit.div(rest, emit.narrowWord(units)));
-  piece.segment = emit.add(emit.mul(piece.seq, heads), piece.head);
-  piece.segmentBegin = emit.add(sequenceBegin, emit.mul(piece.head, units));
+  Value inSequence = emit.div(rest, emit.narrowWord(units));
+  Value blocks = emit.narrowWord(argument(ARG(row_blocks))), head = emit.div(inSequence, blocks);
+  Value block = emit.sub(inSequence, emit.mul(head, blocks)), wide = emit.wide(inSequence);
+  piece.rows = segmentOf(emit.add(emit.mul(seq.get(), heads), wide), seq.get(), emit.wide(head),
+                         emit.wide(block));
+  piece.segmentBegin = emit.add(sequenceBegin, emit.mul(wide, units));
   piece.segmentEnd = emit.add(piece.segmentBegin, units);
-  piece.length = emit.wide(
-      emit.load(emit.i32(), emit.offset(pointerArgument(ARG(lengths)), emit.mul(piece.seq, 4))));
+  piece.length = lengthOf(seq.get());
+  piece.firstUnit = emit.wide(planWord(arrays.firstUnits, seq.get()));
   Value inSegment = emit.narrowWord(emit.sub(piece.begin, piece.segmentBegin));
   Value chunkNumber = emit.wide(emit.div(inSegment, emit.narrowWord(chunkUnits)));
   Value chunkEnd = emit.add(piece.segmentBegin, emit.mul(emit.add(chunkNumber, 1), chunkUnits));
@@ -303,11 +360,12 @@ void DecodeBuilder::build() {
                     argument(ARG(page_stride)),
                     argument(ARG(head_stride)),
                     argument(ARG(page_tokens)),
-                    pointerArgument(ARG(block_table)),
-                    argument(ARG(block_table_stride)),
-                    pointerArgument(ARG(lengths)),
                     heads,
+                    argument(ARG(row_blocks)),
                     arrays.units,
+                    arrays.lengths,
+                    arrays.firstUnits,
+                    [&](Value seq) { return pageIds(seq); },
                     tileBytes};
   Ring ring(emit, source, schedule.stages, emit.offset(shared, emit.mul(warp, ringBytes)),
             barriers);

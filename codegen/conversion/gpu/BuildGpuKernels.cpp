@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kAppendWarps = 4, kPlanThreads = 1024, kPrepareWarps = 4;
 /// A dot of 256 hi + lo queries stays below 2^31 up to here (Query.cpp).
 constexpr int kMaxGpuHeadDim = 256;
-/// Query rows (in n-tiles of 4) times head dim whose integer sums fit the registers of a thread.
+/// Query rows (in n-tiles of 4) times head dim whose integer sums fit the registers of a thread: it
+/// bounds the row class.
 constexpr int64_t kMostSums = 4 * 128;
 
 /// A kernel of one struct by value.
@@ -42,9 +43,15 @@ void buildKernel(ModuleOp module, Location loc, StringRef name, const ::kvq::Cac
 
 } // namespace
 
+int64_t rowClassOf(const ::kvq::CacheMethod &method) {
+  int64_t ratio = method.q_heads / method.kv_heads;
+  int64_t most = std::min<int64_t>(kMaxRowClass, 4 * (kMostSums / method.value.record.dim));
+  return std::min((ratio + 3) / 4 * 4, std::max<int64_t>(most, 4));
+}
+
 GpuWorkspace gpuWorkspaceOf(const ::kvq::CacheMethod &method) {
   const ::kvq::RecordSide &key = method.key.record;
-  return {method.q_heads / method.kv_heads, key.dim, key.group ? key.dim / key.group : 1,
+  return {rowClassOf(method), key.dim, key.group ? key.dim / key.group : 1,
           method.value.record.dim};
 }
 
@@ -76,18 +83,14 @@ std::string unsupportedOnGpu(const ::kvq::CacheMethod &method, const Chip &chip)
   const Refusal refuse(chip.name, kMaxGpuHeadDim);
   if (std::string reason = refuse.ofMethod(method); !reason.empty())
     return reason;
-  if (method.page <= 0 || method.page % 16 || (64 % method.page && method.page % 64))
+  constexpr int unit = KVQ_GPU_UNIT_TOKENS;
+  if (method.page <= 0 || method.page % 16 || (unit % method.page && method.page % unit))
     return refuse("a page of 16, 32 or a multiple of 64 tokens", std::to_string(method.page));
   if (std::string rule = ::kvq::verifyRecord(method.record()); !rule.empty())
     return rule;
   FragmentMap map;
   if (std::string error = FragmentMap::build(method.record(), map); !error.empty())
     return error;
-  int64_t rows = gpuWorkspaceOf(method).rows();
-  if (rows / 4 * method.value.record.dim > kMostSums)
-    return refuse("sums of at most " + std::to_string(4 * kMostSums) +
-                      " query rows times channels of V in the registers of a warp",
-                  std::to_string(rows) + " x " + std::to_string(method.value.record.dim));
   if (int64_t bytes = decodeLaunch(method, chip).sharedBytes; bytes > chip.sharedBytes)
     return refuse("at most " + std::to_string(chip.sharedBytes) + " bytes of shared memory a block",
                   std::to_string(bytes));
@@ -103,7 +106,8 @@ LogicalResult buildGpuKernels(ModuleOp module, Location loc, const ::kvq::CacheM
     buildKernel(module, loc, name, method, chip, launch, bytes, body);
   };
   constexpr int64_t argBytes = sizeof(kvq_gpu_decode_args);
-  build("kvq_append", appendLaunch(), sizeof(kvq_cpu_append_args), &GpuKernelBuilder::appendWarps);
+  build("kvq_append", appendLaunch(), sizeof(kvq_token_kernel_args),
+        &GpuKernelBuilder::appendWarps);
   build("kvq_plan", planLaunch(), argBytes, &GpuKernelBuilder::plan);
   build("kvq_prepare", prepareLaunch(), argBytes, &GpuKernelBuilder::prepareWarps);
   build("kvq_decode", decodeLaunch(method, chip), argBytes, &GpuKernelBuilder::decodeTeams);

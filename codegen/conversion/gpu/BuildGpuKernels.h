@@ -23,6 +23,8 @@ struct GpuLaunch {
   int64_t threads = 0, sharedBytes = 0;
 };
 
+/// Row class of the decode kernel: 4, 8, 12 or 16.
+int64_t rowClassOf(const ::kvq::CacheMethod &method);
 GpuWorkspace gpuWorkspaceOf(const ::kvq::CacheMethod &method);
 /// As many warps as the shared memory of `chip` allows.
 GpuSchedule scheduleOf(const ::kvq::CacheMethod &method, const Chip &chip);

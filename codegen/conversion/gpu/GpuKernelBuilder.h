@@ -16,7 +16,8 @@ namespace mlir::kvq {
 class GpuKernelBuilder : public KernelBuilder {
 public:
   GpuKernelBuilder(WarpEmit &emit, const ::kvq::CacheMethod &method, const Chip &chip, Value args)
-      : KernelBuilder(emit, method, args, /*item=*/Value()), warpEmit(emit), chip(chip) {}
+      : KernelBuilder(emit, method, args, /*item=*/Value(), gpuWorkspaceOf(method).queries),
+        warpEmit(emit), chip(chip) {}
 
   void appendWarps();
   void plan();
@@ -24,19 +25,28 @@ public:
   void decodeTeams();
 
 protected:
-  /// Lengths of the plan's arrays, and where they begin.
+  /// The plan's arrays (kvq_gpu_decode_args).
   struct Plan {
-    Value units, chunks, teamSequence, teamUnit;
+    Value units, chunks, teamSequence, teamUnit, lengths, firstUnits;
   };
   Plan planArrays();
   Value planWord(Value array, Value index) {
     return warpEmit.load(warpEmit.i32(), warpEmit.offset(array, warpEmit.mul(index, 4)));
   }
+  /// As the plan clamped it.
+  Value lengthOf(Value seq) override;
+  /// KV heads times row blocks: the segments of a sequence, i64.
+  Value headsAndBlocks();
   /// The number of this warp among all of the grid, i64.
   Value gridWarp();
 
   WarpEmit &warpEmit;
   const Chip &chip;
+
+private:
+  Value planSequence(const Plan &plan, Value seq);
+  void planSequences(const Plan &plan);
+  void placeTeam(const Plan &plan, Value team, Value chunk);
 };
 
 } // namespace mlir::kvq

@@ -70,6 +70,7 @@ void populateQuantizePatterns(RewritePatternSet &, const TypeConverter &, GpuLow
 void populateStoreRecordPatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
 void populateQueryPatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
 void populateScorePatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
+void populateMaskPatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
 void populateSoftmaxPatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
 void populateOutputPatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);
 void populateMergePatterns(RewritePatternSet &, const TypeConverter &, GpuLowering &);

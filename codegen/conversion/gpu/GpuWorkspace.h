@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Workspace and shared memory of the GPU decode kernels (kvq_gpu_kernel_info).
+// Workspace and shared memory of the GPU decode kernels (kvq_kernel_info).
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@ namespace mlir::kvq {
 /// Queries are handled in n-tiles of four: an MMA has eight columns, the high and the low part of
 /// each query.
 struct GpuWorkspace {
-  int64_t queries, keyDim, keyGroups, valueDim;
+  int64_t queries; ///< the row class, a multiple of 4
+  int64_t keyDim, keyGroups, valueDim;
 
   int64_t nTiles() const { return (queries + 3) / 4; }
   int64_t rows() const { return 4 * nTiles(); }
 
-  // The query workspace of one (sequence, KV head), in words: the B fragments [n-tile][k-step, h]
+  // The query workspace of one segment, in words: the B fragments [n-tile][k-step, h]
   // [lane], then for each row: the scale, the sum over each key group, the shift.
   int64_t fragmentWords() const { return keyDim / 16; }
   int64_t rowWords() const { return keyGroups + 2; }

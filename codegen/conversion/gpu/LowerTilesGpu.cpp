@@ -92,6 +92,7 @@ public:
     populateStoreRecordPatterns(patterns, converter, lowering);
     populateQueryPatterns(patterns, converter, lowering);
     populateScorePatterns(patterns, converter, lowering);
+    populateMaskPatterns(patterns, converter, lowering);
     populateSoftmaxPatterns(patterns, converter, lowering);
     populateOutputPatterns(patterns, converter, lowering);
     populateMergePatterns(patterns, converter, lowering);

@@ -118,15 +118,19 @@ class MergePartials : public GpuPattern<TileMergePartialsOp> {
 class Normalize : public GpuPattern<TileNormalizeOp> {
   using GpuPattern::GpuPattern;
   SmallVector<Value> lower(TileNormalizeOp op, Adaptor operands, WarpEmit &emit) const final {
-    Value zero = emit.real(emit.f32(), 0), one = emit.real(emit.f32(), 1);
-    Value empty = emit.fequal(operands.getSum(), zero);
-    Value inverse = emit.select(empty, zero, emit.fdiv(one, operands.getSum()));
+    constexpr double kLn2 = 0.6931471805599453;
+    Value zero = emit.real(emit.f32(), 0), empty = emit.fequal(operands.getSum(), zero);
+    Value sink = emit.fmul(operands.getSink(), emit.real(emit.f32(), 1 / kLn2));
+    Value most = emit.maxNumber(operands.getMax(), sink);
+    Value factor = emit.exp2(emit.fsub(operands.getMax(), most));
+    Value sum = emit.fmul(operands.getSum(), factor);
+    Value total = emit.fadd(sum, emit.exp2(emit.fsub(sink, most)));
+    Value inverse = emit.select(empty, zero, emit.fdiv(factor, total));
     mapRow(emit, operands.getRow(), op.getRow().getType().getDim(),
            [&](Value x) { return emit.fmul(x, inverse); });
-    Value lse = emit.fmul(emit.fadd(operands.getMax(), emit.log2(operands.getSum())),
-                          emit.real(emit.f32(), 0.6931471805599453));
+    Value lse = emit.fmul(emit.fadd(most, emit.log2(total)), emit.real(emit.f32(), kLn2));
     lse = emit.select(empty, emit.realBits(emit.f32(), 0xff800000), lse);
-    return {operands.getRow(), lse, emit.select(empty, zero, one)};
+    return {operands.getRow(), lse, emit.select(empty, zero, emit.fdiv(sum, total))};
   }
 };
 

@@ -5,7 +5,7 @@
 // of an n-tile holds the high parts of query j, column 2 j + 1 its low parts. Query:
 // [n-tile][k-step, h] words, then [n-tile]: step as a factor of log2 scores, sums of the query over
 // each key group in units of the dot (kernels.md section 5; the sums are of the rounded query,
-// kernels-2.md section 3).
+// kernels-2.md section 3), the shift; then [n-tile]: a bit for each query of it that exists.
 #include "codegen/conversion/gpu/GpuPattern.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -20,6 +20,12 @@ GpuWorkspace workspaceOf(TileRecordAttr record, int64_t queries) {
           record.getV().getDim()};
 }
 
+/// The numbers of a row: its step, its sums, its shift.
+Value rowAddress(WarpEmit &emit, const GpuWorkspace &space, Value base, Value query) {
+  return emit.offset(
+      base, emit.add(emit.mul(query, 4 * space.rowWords()), emit.index(4 * space.rowBegin())));
+}
+
 class StoreQuery : public GpuPattern<TileStoreQueryOp> {
   using GpuPattern::GpuPattern;
 
@@ -31,21 +37,6 @@ class StoreQuery : public GpuPattern<TileStoreQueryOp> {
     Value column = emit.mul(emit.rem(query, 4), 2);
     Value at = emit.add(emit.mul(row, 32), emit.add(emit.mul(column, 4), t));
     return emit.offset(base, emit.add(emit.mul(at, 4), j));
-  }
-
-  /// Padding queries are zeros: the eight lanes of their columns, and their rows.
-  static void clearPadding(WarpEmit &emit, const GpuWorkspace &space, Value base) {
-    Value lane = emit.wide(emit.lane());
-    for (int64_t query = space.queries; query < space.rows(); ++query) {
-      for (int64_t word = 0; word < space.fragmentWords(); ++word) {
-        int64_t at = ((query / 4) * space.fragmentWords() + word) * 32 + query % 4 * 8;
-        emit.when(emit.less(lane, emit.index(8)), [&] {
-          emit.store(emit.word(0), emit.offset(emit.offset(base, 4 * at), emit.mul(lane, 4)));
-        });
-      }
-      for (int64_t word = 0; word < space.rowWords(); ++word)
-        emit.put(emit.word(0), base, 4 * (space.rowBegin() + query * space.rowWords() + word));
-    }
   }
 
   SmallVector<Value> lower(TileStoreQueryOp op, Adaptor operands, WarpEmit &emit) const final {
@@ -81,8 +72,7 @@ class StoreQuery : public GpuPattern<TileStoreQueryOp> {
       emit.store(byte(high), at, 1);
       emit.store(byte(low), emit.offset(at, 16), 1);
     }
-    Value rowAt = emit.offset(
-        base, emit.add(emit.mul(query, 4 * space.rowWords()), emit.index(4 * space.rowBegin())));
+    Value rowAt = rowAddress(emit, space, base, query);
     Value step = emit.fmul(largest, emit.real(emit.f32(), kLog2E / kSteps / double(multiplier)));
     emit.put(step, rowAt, 0);
     for (auto [group, sum] : llvm::enumerate(sums)) {
@@ -91,8 +81,28 @@ class StoreQuery : public GpuPattern<TileStoreQueryOp> {
       emit.put(total, rowAt, 4 * (1 + static_cast<int64_t>(group)));
     }
     emit.put(operands.getShift(), rowAt, 4 * (1 + space.keyGroups));
-    if (space.queries != space.rows())
-      emit.when(emit.equal(query, emit.index(0)), [&] { clearPadding(emit, space, base); });
+    return {};
+  }
+};
+
+/// Zeros: the eight lanes of the columns of a row, four words at once, and its numbers. A step of 0
+/// is what tells that the row does not exist.
+class ClearQuery : public GpuPattern<TileClearQueryOp> {
+  using GpuPattern::GpuPattern;
+  SmallVector<Value> lower(TileClearQueryOp op, Adaptor operands, WarpEmit &emit) const final {
+    GpuWorkspace space = workspaceOf(op.getRecord(), op.getQueries());
+    Value lane = emit.wide(emit.lane()), query = operands.getIndex();
+    Value base = operands.getWorkspace(), firstWord = emit.div(lane, 8);
+    for (int64_t word = 0; word < space.fragmentWords(); word += 4) {
+      Value row =
+          emit.add(emit.mul(emit.div(query, 4), space.fragmentWords()), emit.add(firstWord, word));
+      Value column = emit.add(emit.mul(emit.rem(query, 4), 8), emit.rem(lane, 8));
+      Value at = emit.add(emit.mul(row, 32), column);
+      emit.when(emit.less(firstWord, emit.index(space.fragmentWords() - word)),
+                [&] { emit.store(emit.word(0), emit.offset(base, emit.mul(at, 4))); });
+    }
+    for (int64_t word = 0; word < space.rowWords(); ++word)
+      emit.put(emit.word(0), rowAddress(emit, space, base, query), 4 * word);
     return {};
   }
 };
@@ -101,9 +111,8 @@ class QueryShift : public GpuPattern<TileQueryShiftOp> {
   using GpuPattern::GpuPattern;
   SmallVector<Value> lower(TileQueryShiftOp op, Adaptor operands, WarpEmit &emit) const final {
     GpuWorkspace space = workspaceOf(op.getRecord(), op.getQueries());
-    Value at = emit.add(emit.mul(operands.getIndex(), 4 * space.rowWords()),
-                        emit.index(4 * (space.rowBegin() + 1 + space.keyGroups)));
-    return {emit.load(emit.f32(), emit.offset(operands.getWorkspace(), at))};
+    Value row = rowAddress(emit, space, operands.getWorkspace(), operands.getIndex());
+    return {emit.loadReal(row, 4 * (1 + space.keyGroups))};
   }
 };
 
@@ -111,8 +120,8 @@ class LoadQuery : public GpuPattern<TileLoadQueryOp> {
   using GpuPattern::GpuPattern;
   SmallVector<Value> lower(TileLoadQueryOp op, Adaptor operands, WarpEmit &emit) const final {
     GpuWorkspace space = workspaceOf(op.getRecord(), op.getQueries());
-    int64_t fragments = space.nTiles() * space.fragmentWords(), perRow = 1 + space.keyGroups;
-    Value query = emit.registers(fragments + space.nTiles() * perRow);
+    int64_t fragments = space.nTiles() * space.fragmentWords(), perRow = space.rowWords();
+    Value query = emit.registers(fragments + space.nTiles() * (perRow + 1));
     Value lane = emit.wide(emit.lane());
     Value words = emit.offset(operands.getWorkspace(), emit.mul(lane, 4));
     for (int64_t word = 0; word < fragments; ++word)
@@ -124,6 +133,12 @@ class LoadQuery : public GpuPattern<TileLoadQueryOp> {
       for (int64_t word = 0; word < perRow; ++word)
         emit.put(emit.loadReal(rows, 4 * (4 * tile * space.rowWords() + word)), query,
                  4 * (fragments + tile * perRow + word));
+    for (int64_t tile = 0; tile < space.nTiles(); ++tile) {
+      Value step = emit.loadReal(query, 4 * (fragments + tile * perRow));
+      Value exists = emit.ballot(emit.fgreater(step, emit.real(emit.f32(), 0)));
+      emit.put(emit.bitAnd(exists, emit.word(15)), query,
+               4 * (fragments + space.nTiles() * perRow + tile));
+    }
     return {query};
   }
 };
@@ -132,7 +147,8 @@ class LoadQuery : public GpuPattern<TileLoadQueryOp> {
 
 void populateQueryPatterns(RewritePatternSet &patterns, const TypeConverter &converter,
                            GpuLowering &lowering) {
-  patterns.add<StoreQuery, QueryShift, LoadQuery>(converter, patterns.getContext(), lowering);
+  patterns.add<StoreQuery, ClearQuery, QueryShift, LoadQuery>(converter, patterns.getContext(),
+                                                              lowering);
 }
 
 } // namespace mlir::kvq

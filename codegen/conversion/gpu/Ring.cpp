@@ -52,8 +52,12 @@ void Ring::fill(Window &window, Value firstUnit) {
     Value seq = cursor.get(), begin = before(seq);
     Value units = emit.narrowWord(emit.sub(before(emit.add(seq, 1)), begin));
     Value rest = emit.narrowWord(emit.sub(flat, emit.mul(begin, source.heads)));
-    Value head = emit.div(rest, units), unit = emit.sub(rest, emit.mul(head, units));
-    Value length = emit.load(emit.i32(), emit.offset(source.lengths, emit.mul(seq, 4)));
+    auto ofSequence = [&](Value array) {
+      return emit.load(emit.i32(), emit.offset(array, emit.mul(seq, 4)));
+    };
+    Value segment = emit.div(rest, units), length = ofSequence(source.lengths);
+    Value unit = emit.add(emit.sub(rest, emit.mul(segment, units)), ofSequence(source.firstUnits));
+    Value head = emit.div(segment, emit.narrowWord(source.rowBlocks));
     Value token = emit.mul(unit, emit.word(kUnit)), page = emit.narrowWord(source.pageTokens);
     auto tileBytes = [&](Value tokens) { // of the tiles that hold `tokens` tokens, at least 0
       Value held = emit.select(emit.less(tokens, emit.word(0)), emit.word(0), tokens);
@@ -66,9 +70,8 @@ void Ring::fill(Window &window, Value firstUnit) {
     window.bytes.set(bytes);
     emit.when(emit.less(emit.word(0), bytes), [&] {
       Value column = emit.div(start, page), inPage = emit.sub(start, emit.mul(column, page));
-      Value entry =
-          emit.add(emit.mul(seq, source.blockTableStride), emit.mul(emit.wide(column), 4));
-      Value id = emit.wide(emit.load(emit.i32(), emit.offset(source.blockTable, entry)));
+      Value entry = emit.offset(source.pageIds(seq), emit.mul(emit.wide(column), 4));
+      Value id = emit.wide(emit.load(emit.i32(), entry));
       Value at =
           emit.add(emit.mul(id, source.pageStride), emit.mul(emit.wide(head), source.headStride));
       at = emit.add(at, emit.mul(emit.wide(emit.shr(inPage, 4)), source.tileBytes));

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The ring of a warp: stages in shared memory, each one unit of 64 tokens of one sequence and KV
-// head. The warp walks units first, first + step, ... of the list of all units, by (sequence, KV
-// head, unit), and reads ahead over the ends of sequences. Each lane holds the source of one copy
-// of the next units; the lane that holds it issues it.
+// The ring of a warp: stages in shared memory, each one unit of 64 tokens of one segment.
+// The warp walks units first, first + step, ... of the list of all units, by (sequence, KV head,
+// row block, unit), and reads ahead over the ends of sequences. Each lane holds the source of one
+// copy of the next units; the lane that holds it issues it.
 #pragma once
 
 #include "codegen/conversion/gpu/WarpEmit.h"
+
+#include <functional>
 
 namespace mlir::kvq {
 
 /// What the ring must know of the cache; i64 unless said.
 struct RingSource {
-  Value pool, pageStride, headStride, pageTokens, blockTable, blockTableStride, lengths, heads;
-  Value unitsBefore; ///< of each sequence of one head: i32 array
+  Value pool, pageStride, headStride, pageTokens;
+  Value heads, rowBlocks;                 ///< KV heads times row blocks; row blocks
+  Value unitsBefore, lengths, firstUnits; ///< i32 arrays of the plan, by sequence
+  std::function<Value(Value)> pageIds;    ///< where the page ids of a sequence begin
   int64_t tileBytes;
 };
 

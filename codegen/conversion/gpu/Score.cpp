@@ -3,7 +3,7 @@
 // Scores of the tiles of a step. A lane owns tokens g and g + 8 of each tile (r = 0, 1) for query
 // 4 n + t of each n-tile. Params: [tile][r][group] (scale, offset), the sym form without offset.
 // Dots: i32 [tile][n-tile][group][r]. Scores: [tile][n-tile][r] in units of the query step, then
-// the steps [n-tile].
+// the steps [n-tile], then which queries exist [n-tile].
 #include "codegen/conversion/gpu/GpuPattern.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -163,11 +163,9 @@ class Score : public GpuPattern<TileScoreOp> {
     int64_t groups = map.groups(true), nTiles = (op.getQueries() + 3) / 4, tiles = op.getTiles();
     int64_t rowsAt = nTiles * map.spec.k.dim / 16;
     bool symmetric = map.spec.k.form == ::kvq::ParameterForm::sym;
-    Value scores = emit.registers(nTiles * (2 * tiles + 1));
-    Value valid = operands.getValid() ? emit.narrowWord(operands.getValid()) : Value();
-    Value row = emit.shr(emit.lane(), 2);
+    Value scores = emit.registers(nTiles * (2 * tiles + 2));
     auto queryWord = [&](int64_t n, int64_t word) {
-      return emit.loadReal(operands.getQuery(), 4 * (rowsAt + n * (1 + groups) + word));
+      return emit.loadReal(operands.getQuery(), 4 * (rowsAt + n * (2 + groups) + word));
     };
     for (int64_t tile = 0; tile < tiles; ++tile)
       for (int64_t n = 0; n < nTiles; ++n)
@@ -189,15 +187,13 @@ class Score : public GpuPattern<TileScoreOp> {
             }
             score = score ? emit.multiplyAdd(scale, dot, score) : emit.fmul(scale, dot);
           }
-          if (valid) {
-            Value token = emit.add(row, emit.word(16 * tile + 8 * r));
-            score =
-                emit.select(emit.less(token, valid), score, emit.realBits(emit.f32(), 0xff800000));
-          }
           emit.put(score, scores, 4 * ((tile * nTiles + n) * 2 + r));
         }
-    for (int64_t n = 0; n < nTiles; ++n)
+    for (int64_t n = 0; n < nTiles; ++n) {
       emit.put(queryWord(n, 0), scores, 4 * (2 * tiles * nTiles + n));
+      Value exists = emit.loadWord(operands.getQuery(), 4 * (rowsAt + nTiles * (2 + groups) + n));
+      emit.put(exists, scores, 4 * (2 * tiles * nTiles + nTiles + n));
+    }
     return {scores};
   }
 };

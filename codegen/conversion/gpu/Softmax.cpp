@@ -4,6 +4,8 @@
 // whose low 16 bits are the weight (kernels.md section 5).
 #include "codegen/conversion/gpu/Accumulators.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
 #include <cmath>
 
 namespace mlir::kvq {
@@ -91,16 +93,16 @@ public:
   Value mustMove(ArrayRef<Value> tops) {
     Value full = emit.less(emit.word(Accumulators::kMaxTokens - 16 * tiles), sums.tokens());
     Value query = emit.bitAnd(emit.lane(), emit.word(3)), any;
+    Value bit = arith::ShLIOp::create(emit.builder, emit.loc, emit.word(1), query);
     for (auto [n, top] : llvm::enumerate(tops)) {
+      Value all = exist(n);
       Value large = emit.fgreater(top, emit.real(emit.f32(), kMagic + kMaxWeight));
-      if (sums.queriesOf(n) < 4)
-        large = emit.bitAnd(large, emit.less(query, emit.word(sums.queriesOf(n))));
+      large = emit.bitAnd(large, emit.less(emit.word(0), emit.bitAnd(all, bit)));
       // Lanes 4 g + t of a query t: does one of them reach the bits?
       Value lanes = emit.ballot(
           emit.fgreater(top, emit.real(emit.f32(), kMagic + std::exp2(leastBits()) - 1)));
       lanes = emit.bitOr(lanes, emit.shr(lanes, 16));
       lanes = emit.bitOr(lanes, emit.shr(lanes, 8));
-      Value all = emit.word((1 << sums.queriesOf(n)) - 1);
       lanes = emit.bitAnd(emit.bitOr(lanes, emit.shr(lanes, 4)), all);
       Value move = emit.bitOr(emit.any(emit.bitOr(large, full)), emit.less(lanes, all));
       // LLVM does not promote every i1 in memory; a word it does.
@@ -163,6 +165,10 @@ private:
     return emit.loadReal(scores, 4 * ((tile * sums.nTiles + n) * 2 + r));
   }
   Value step(int64_t n) { return emit.loadReal(scores, 4 * (2 * tiles * sums.nTiles + n)); }
+  /// A bit for each query of the n-tile that exists; columns of the others hold anything.
+  Value exist(int64_t n) {
+    return emit.loadWord(scores, 4 * (2 * tiles * sums.nTiles + sums.nTiles + n));
+  }
   Value param(int64_t tile, int r, int64_t group, int64_t which) {
     return emit.loadReal(params, 4 * (((tile * 2 + r) * sums.groups + group) * 2 + which));
   }

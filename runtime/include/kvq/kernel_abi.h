@@ -149,15 +149,19 @@ typedef void (*kvq_cpu_decode_fn)(const kvq_decode_kernel_args *args, int64_t it
 
 #define KVQ_GPU_UNIT_TOKENS 64
 
+/* Words of a plan. */
+#define KVQ_GPU_PLAN_WORDS(batch, teams) (2 * ((batch) + 1) + 2 * ((teams) + 1) + 3 * (batch))
+
 typedef struct kvq_gpu_decode_args {
   kvq_decode_kernel_args common; /* without split_tokens and max_splits */
-  /* int32 [2 * (batch + 1) + 2 * (teams + 1) + batch]: of one head and row block the units before
-   * each sequence [batch + 1] and the chunks before it [batch + 1]; then where each team begins,
-   * its sequence [teams + 1] and its unit in the list of all units [teams + 1]; then the lengths,
-   * clamped to 0 .. max_length [batch] */
+  /* int32 [KVQ_GPU_PLAN_WORDS]: of one head and row block the units before each sequence [batch +
+   * 1] and the chunks before it [batch + 1]; then where each team begins, its sequence [teams + 1]
+   * and its unit in the list of all units [teams + 1]; then of each sequence the length, clamped to
+   * 0 .. max_length, the first unit of its records that a query attends, and the tokens in records
+   * [batch] each */
   int32_t *plan;
   uint32_t *counters; /* [segments * row class]; every launch of decode leaves zeros */
-  uint32_t *faults;   /* plan sets bit 0 where a length was clamped; null: not wanted */
+  uint32_t *faults;   /* plan sets bit 0 where a length was clamped */
   int64_t teams;
   /* units of a chunk: 1, and teams divide the list as evenly as they can; or more, the units of a
    * deterministic split: a result then does not depend on the rest of the batch. Then team_warps is
