@@ -145,6 +145,18 @@ LogicalResult TileQuantizeOp::verify() {
   return success();
 }
 
+/// Rows of a window are stored in a type that a matrix instruction takes.
+static LogicalResult verifyWindowElement(Operation *op, Type element) {
+  if (element.isF16() || element.isBF16())
+    return success();
+  return op->emitOpError("expects window rows of f16 or bf16, got ") << element;
+}
+
+LogicalResult TileDotRowsOp::verify() { return verifyWindowElement(*this, getElement()); }
+LogicalResult TileAccumulateRowsOp::verify() { return verifyWindowElement(*this, getElement()); }
+LogicalResult TileWeighWindowOp::verify() { return verifyWindowElement(*this, getElement()); }
+LogicalResult TileAccumulateWindowOp::verify() { return verifyWindowElement(*this, getElement()); }
+
 void KVQDialect::registerTileOps() {
   addOperations<
 #define GET_OP_LIST

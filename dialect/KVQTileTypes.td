@@ -30,7 +30,8 @@ def KVQ_FragmentKind : I32EnumAttr<"FragmentKind", "what a fragment holds",
     [I32EnumAttrCase<"codes", 0>, I32EnumAttrCase<"params", 1>, I32EnumAttrCase<"query", 2>,
      I32EnumAttrCase<"dots", 3>, I32EnumAttrCase<"scores", 4>, I32EnumAttrCase<"probs", 5>,
      I32EnumAttrCase<"factors", 6>, I32EnumAttrCase<"weights", 7>, I32EnumAttrCase<"softmax", 8>,
-     I32EnumAttrCase<"output", 9>, I32EnumAttrCase<"bounds", 10>]> {
+     I32EnumAttrCase<"output", 9>, I32EnumAttrCase<"bounds", 10>, I32EnumAttrCase<"window_softmax", 11>,
+     I32EnumAttrCase<"window_output", 12>, I32EnumAttrCase<"window_weights", 13>]> {
   let cppNamespace = "::mlir::kvq";
   let genSpecializedAttr = 0;
 }

@@ -41,7 +41,7 @@ page() {
 page ops.md "Ops of pipelines, caches and attention" dialect/KVQOps.td -gen-op-doc
 page types.md "Types" dialect/KVQOps.td -gen-typedef-doc
 page attributes.md "Attributes" dialect/KVQOps.td -gen-attrdef-doc -gen-enum-doc
-page tile-ops.md "Tile ops" dialect/KVQTileOps.td -gen-op-doc -gen-typedef-doc -gen-attrdef-doc
+page tile-ops.md "Tile ops" dialect/KVQAllTileOps.td -gen-op-doc -gen-typedef-doc -gen-attrdef-doc
 page passes.md "Passes over pipelines and attention" passes/Passes.td -gen-pass-doc
 page codegen-passes.md "Passes of the code generator" codegen/Passes.td -gen-pass-doc
 

@@ -58,6 +58,22 @@ Value unitCodes(Numeric &emit, Value slotBytes, int unit, int bits);
 /// What every row of `rowBytes` bytes at `offset` of a tile is aligned to.
 int64_t rowAlignment(const TileMap &map, int64_t offset, int64_t rowBytes);
 
+/// Where things lie in the output fragment of one query, in vectors of 16 lanes.
+struct OutputMap {
+  explicit OutputMap(const TileMap &map) : slots(map.valueSlots) {
+    for (size_t i = 0; i < map.valueCuts.size(); ++i) {
+      cuts.push_back(vectors);
+      vectors += kRows * slots;
+    }
+    offsets = vectors;
+    vectors += map.valueGroups;
+  }
+  int64_t slots, offsets = 0, vectors = 0;
+  SmallVector<int64_t> cuts;
+
+  int64_t bytes() const { return vectors * kLaneBytes; }
+};
+
 Workspace workspaceOf(TileRecordAttr record, int64_t queries);
 
 void populateRowPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
@@ -70,6 +86,7 @@ void populateScorePatterns(RewritePatternSet &, const TypeConverter &, CpuLoweri
 void populateMaskPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
 void populateSoftmaxPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
 void populateOutputPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
+void populateWindowPatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
 void populateCombinePatterns(RewritePatternSet &, const TypeConverter &, CpuLowering &);
 
 } // namespace mlir::kvq

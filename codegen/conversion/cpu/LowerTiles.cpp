@@ -68,6 +68,7 @@ public:
     populateMaskPatterns(patterns, converter, lowering);
     populateSoftmaxPatterns(patterns, converter, lowering);
     populateOutputPatterns(patterns, converter, lowering);
+    populateWindowPatterns(patterns, converter, lowering);
     populateCombinePatterns(patterns, converter, lowering);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
     FrozenRewritePatternSet frozen(std::move(patterns));

@@ -9,22 +9,6 @@
 namespace mlir::kvq {
 namespace {
 
-/// Where things lie in the output fragment of one query, in vectors of 16 lanes.
-struct OutputMap {
-  explicit OutputMap(const TileMap &map) : slots(map.valueSlots) {
-    for (size_t i = 0; i < map.valueCuts.size(); ++i) {
-      cuts.push_back(vectors);
-      vectors += kRows * slots;
-    }
-    offsets = vectors;
-    vectors += map.valueGroups;
-  }
-  int64_t slots, offsets = 0, vectors = 0;
-  SmallVector<int64_t> cuts;
-
-  int64_t bytes() const { return vectors * kLaneBytes; }
-};
-
 /// The distinct weight patterns of a tile. A pattern names a (token, channel group) for every byte
 /// of a row.
 struct WeightMap {

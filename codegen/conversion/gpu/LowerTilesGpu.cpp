@@ -95,6 +95,7 @@ public:
     populateMaskPatterns(patterns, converter, lowering);
     populateSoftmaxPatterns(patterns, converter, lowering);
     populateOutputPatterns(patterns, converter, lowering);
+    populateWindowPatterns(patterns, converter, lowering);
     populateMergePatterns(patterns, converter, lowering);
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
     FrozenRewritePatternSet frozen(std::move(patterns));

@@ -25,6 +25,19 @@ SmallVector<Value> loadLaneVector(WarpEmit &emit, Value tile, const LaneVector &
   return result;
 }
 
+int64_t scoreWords(int64_t nTiles, int64_t tiles) { return nTiles * (2 * tiles + 2); }
+
+void endScores(WarpEmit &emit, const FragmentMap &map, Value query, int64_t nTiles, int64_t tiles,
+               Value scores) {
+  int64_t rowsAt = nTiles * map.spec.k.dim / 16, perRow = 2 + map.groups(/*key=*/true);
+  int64_t stepsAt = 2 * tiles * nTiles;
+  for (int64_t n = 0; n < nTiles; ++n) {
+    emit.put(emit.loadReal(query, 4 * (rowsAt + n * perRow)), scores, 4 * (stepsAt + n));
+    emit.put(emit.loadWord(query, 4 * (rowsAt + nTiles * perRow + n)), scores,
+             4 * (stepsAt + nTiles + n));
+  }
+}
+
 namespace {
 
 /// The elements of one tile's parameters, each word loaded once.
@@ -163,7 +176,7 @@ class Score : public GpuPattern<TileScoreOp> {
     int64_t groups = map.groups(true), nTiles = (op.getQueries() + 3) / 4, tiles = op.getTiles();
     int64_t rowsAt = nTiles * map.spec.k.dim / 16;
     bool symmetric = map.spec.k.form == ::kvq::ParameterForm::sym;
-    Value scores = emit.registers(nTiles * (2 * tiles + 2));
+    Value scores = emit.registers(scoreWords(nTiles, tiles));
     auto queryWord = [&](int64_t n, int64_t word) {
       return emit.loadReal(operands.getQuery(), 4 * (rowsAt + n * (2 + groups) + word));
     };
@@ -189,11 +202,7 @@ class Score : public GpuPattern<TileScoreOp> {
           }
           emit.put(score, scores, 4 * ((tile * nTiles + n) * 2 + r));
         }
-    for (int64_t n = 0; n < nTiles; ++n) {
-      emit.put(queryWord(n, 0), scores, 4 * (2 * tiles * nTiles + n));
-      Value exists = emit.loadWord(operands.getQuery(), 4 * (rowsAt + nTiles * (2 + groups) + n));
-      emit.put(exists, scores, 4 * (2 * tiles * nTiles + nTiles + n));
-    }
+    endScores(emit, map, operands.getQuery(), nTiles, tiles, scores);
     return {scores};
   }
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "codegen/conversion/gpu/WarpEmit.h"
 
+#include "codegen/conversion/gpu/WindowMap.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -121,16 +123,58 @@ Value WarpEmit::transpose(Value value) {
   return effectAsm(i32(), "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;", "=r,r", {value});
 }
 
-void WarpEmit::multiply(std::array<Value, 4> &sums, const std::array<Value, 4> &a, Value b0,
-                        Value b1, bool aSigned, bool bSigned) {
-  std::string text = std::string("mma.sync.aligned.m16n8k32.row.col.s32.") +
-                     (aSigned ? "s8." : "u8.") + (bSigned ? "s8" : "u8") +
-                     ".s32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$0, $1, $2, $3};";
-  Type quad = LLVM::LLVMStructType::getLiteral(builder.getContext(), {i32(), i32(), i32(), i32()});
-  Value result = effectAsm(quad, text, "=r,=r,=r,=r,r,r,r,r,r,r,0,1,2,3",
+/// One mma.sync of `shape`, with sums of type `sum`.
+void WarpEmit::multiplyWords(StringRef shape, Type sum, std::array<Value, 4> &sums,
+                             const std::array<Value, 4> &a, Value b0, Value b1) {
+  std::string text = "mma.sync.aligned." + shape.str() +
+                     " {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$0, $1, $2, $3};";
+  StringRef results = sum.isF32() ? "=f,=f,=f,=f" : "=r,=r,=r,=r";
+  Type quad = LLVM::LLVMStructType::getLiteral(builder.getContext(), {sum, sum, sum, sum});
+  Value result = effectAsm(quad, text, (results + ",r,r,r,r,r,r,0,1,2,3").str(),
                            {a[0], a[1], a[2], a[3], b0, b1, sums[0], sums[1], sums[2], sums[3]});
   for (int64_t i = 0; i < 4; ++i)
     sums[i] = LLVM::ExtractValueOp::create(builder, loc, result, i);
+}
+
+void WarpEmit::multiply(std::array<Value, 4> &sums, const std::array<Value, 4> &a, Value b0,
+                        Value b1, bool aSigned, bool bSigned) {
+  std::string shape = std::string("m16n8k32.row.col.s32.") + (aSigned ? "s8." : "u8.") +
+                      (bSigned ? "s8" : "u8") + ".s32";
+  multiplyWords(shape, i32(), sums, a, b0, b1);
+}
+
+void WarpEmit::multiplyPairs(std::array<Value, 4> &sums, const std::array<Value, 4> &a, Value b0,
+                             Value b1, Type element) {
+  StringRef shape =
+      element.isF16() ? "m16n8k16.row.col.f32.f16.f16.f32" : "m16n8k16.row.col.f32.bf16.bf16.f32";
+  multiplyWords(shape, f32(), sums, a, b0, b1);
+}
+
+Value WarpEmit::pairOfBytes(Value bytes, int half, Type element) {
+  auto constant = [&](uint32_t value) { return word(static_cast<int32_t>(value)); };
+  int selector = window::kByteSelector[half];
+  if (element.isF16()) {
+    using Bytes = window::HalfBytes;
+    Value flipped = arith::XOrIOp::create(builder, loc, bytes, constant(Bytes::flip));
+    Value numbers = permute(flipped, constant(Bytes::filler), selector);
+    return pureAsm(i32(), "add.rn.f16x2 $0, $1, $2;", "=r,r,r", {numbers, constant(Bytes::addend)});
+  }
+  using Bytes = window::BrainBytes;
+  Value pair = permute(bytes, word(0), selector);
+  Value numbers = bitOr(bitAnd(pair, constant(Bytes::bits)), constant(Bytes::base));
+  Value taken = bitOr(bitAnd(pair, constant(Bytes::sign)), constant(Bytes::addend));
+  return pureAsm(i32(), "fma.rn.bf16x2 $0, $1, $2, $3;", "=r,r,r,r",
+                 {numbers, constant(Bytes::one), taken});
+}
+
+Value WarpEmit::pairOf(Value low, Value high, Type element) {
+  StringRef text =
+      element.isF16() ? "cvt.rn.f16x2.f32 $0, $1, $2;" : "cvt.rn.bf16x2.f32 $0, $1, $2;";
+  return pureAsm(i32(), text, "=r,f,f", {high, low});
+}
+
+Value WarpEmit::lowOf(Value pair, Type element) {
+  return widen(arith::TruncIOp::create(builder, loc, builder.getI16Type(), pair), element);
 }
 
 Value WarpEmit::shared() {

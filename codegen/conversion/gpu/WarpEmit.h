@@ -72,6 +72,15 @@ public:
   void multiply(std::array<Value, 4> &sums, const std::array<Value, 4> &a, Value b0, Value b1,
                 bool aSigned, bool bSigned);
 
+  // Pairs of `element`, f16 or bf16, the first in the lower half of a word.
+  /// Signed bytes 2 `half` and 2 `half` + 1 of `bytes`; exact.
+  Value pairOfBytes(Value bytes, int half, Type element);
+  Value pairOf(Value low, Value high, Type element); ///< of f32, nearest even
+  Value lowOf(Value pair, Type element);             ///< to f32
+  /// f32 sums += A (16 x 16) * B (16 x 8) of pairs (warp).
+  void multiplyPairs(std::array<Value, 4> &sums, const std::array<Value, 4> &a, Value b0, Value b1,
+                     Type element);
+
   // Memory.
   Value shared();                  ///< dynamic shared memory of the block, aligned to 128
   Value sharedWord(Value address); ///< i32 address of shared memory
@@ -111,6 +120,8 @@ private:
   Value intrinsic(Type result, StringRef name, ValueRange operands);
   Value pureAsm(Type result, StringRef text, StringRef constraints, ValueRange operands);
   Value effectAsm(Type result, StringRef text, StringRef constraints, ValueRange operands);
+  void multiplyWords(StringRef shape, Type sum, std::array<Value, 4> &sums,
+                     const std::array<Value, 4> &a, Value b0, Value b1);
 };
 
 } // namespace mlir::kvq

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// All ops of level 3.
+include "dialect/KVQTileOps.td"
+include "dialect/KVQTileWindowOps.td"
