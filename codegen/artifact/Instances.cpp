@@ -21,8 +21,7 @@ constexpr int kGroups[] = {32, 64, 128, 0}; ///< 0: the head
 constexpr ParameterForm kForms[] = {ParameterForm::min, ParameterForm::zero, ParameterForm::sym};
 constexpr ElementType kIoTypes[] = {ElementType::f16, ElementType::bf16};
 constexpr ElementType kParameterTypes[] = {ElementType::f16, ElementType::f32};
-/// GQA ratios of the query-row classes 4, 8, 12, 16.
-const std::vector<int> kQueries[] = {{4, 3, 2, 1}, {8, 7, 6, 5}, {12}, {16}};
+constexpr int kRowClasses[] = {4, 8, 12, 16};
 
 /// Values of all axes are numbered through: D, bits, group, form, class, io type, parameter type.
 constexpr int kFirst[] = {0, 4, 13, 17, 20, 24, 26}, kValues = 28;
@@ -53,7 +52,7 @@ std::vector<std::vector<int>> valuesOf(const KernelName &name) {
           {kFirst[1] + 3 * indexIn(kBits, key.bits) + indexIn(kBits, name.value.bits)},
           group,
           {kFirst[3] + indexIn(kForms, key.form)},
-          {kFirst[4] + name.rows() / 4 - 1},
+          {kFirst[4] + name.rows / 4 - 1},
           {kFirst[5] + indexIn(kIoTypes, name.io)},
           {kFirst[6] + indexIn(kParameterTypes, key.element)}};
 }
@@ -77,16 +76,16 @@ KernelName commonName(const Chip &chip, int dim, int group, ParameterForm form, 
   return name;
 }
 
-/// Every kernel of the axes that the chip serves, with the first GQA ratio of its class.
+/// Every kernel of the axes that the chip serves.
 std::vector<Candidate> allCandidates(const Chip &chip) {
   std::vector<Candidate> all;
   auto add = [&](KernelName name) {
     for (int keyBits : kBits)
       for (int valueBits : kBits)
-        for (const std::vector<int> &queries : kQueries)
+        for (int rows : kRowClasses)
           for (ElementType io : kIoTypes) {
             name.key.bits = keyBits, name.value.bits = valueBits;
-            name.queries = queries.front(), name.io = io;
+            name.rows = rows, name.io = io;
             if (unsupportedInstance(name, chip).empty())
               all.push_back({name, pairsOf(name)});
           }
@@ -119,26 +118,16 @@ void cover(const std::vector<Candidate> &all, PairSet open, std::mt19937_64 &ran
   }
 }
 
-/// Kernels of one class take its GQA ratios in turn.
-void spreadQueries(std::vector<KernelName> &names, size_t fixed) {
-  size_t next[4] = {};
-  for (size_t i = fixed; i < names.size(); ++i) {
-    const int rows = names[i].rows() / 4 - 1;
-    names[i].queries = kQueries[rows][next[rows]++ % kQueries[rows].size()];
-  }
-}
-
 auto sortKey(const KernelName &name) {
   const KernelSide &key = name.key, &value = name.value;
   return std::make_tuple(key.dim, value.dim, key.bits, value.bits, key.group, value.group, key.form,
-                         value.form, key.element, value.element, name.queries, name.io);
+                         value.form, key.element, value.element, name.rows, name.io);
 }
 
 /// A kernel that the list has in any case: f16 parameters of the min form, the head as group.
-KernelName fixedInstance(const Chip &chip, int dim, int bits, int queries) {
+KernelName fixedInstance(const Chip &chip, int dim, int bits) {
   KernelName name = commonName(chip, dim, 0, ParameterForm::min, ElementType::f16);
   name.key.bits = name.value.bits = bits;
-  name.queries = queries;
   return name;
 }
 
@@ -156,7 +145,7 @@ KernelName randomName(const Chip &chip, std::mt19937_64 &random) {
   name.value = name.key;
   if (below(2))
     name.value = side(below(2) ? 32 * int(1 + below(8)) : name.key.dim);
-  name.queries = 1 + int(below(16));
+  name.rows = kRowClasses[below(4)];
   name.io = kIoTypes[below(2)];
   return name;
 }
@@ -164,14 +153,19 @@ KernelName randomName(const Chip &chip, std::mt19937_64 &random) {
 } // namespace
 
 std::string unsupportedInstance(const KernelName &name, const Chip &chip) {
-  return unsupportedOnGpu(methodOf(name), chip);
+  const ::kvq::CacheMethod method = methodOf(name);
+  if (const int64_t rows = rowClassOf(method); rows != name.rows)
+    return "target " + chip.name + " expects at most " + std::to_string(rows) +
+           " query rows for a V of " + std::to_string(name.value.dim) + " channels, got " +
+           std::to_string(name.rows);
+  return unsupportedOnGpu(method, chip);
 }
 
 std::vector<KernelName> standardInstances(const Chip &chip) {
   const std::vector<Candidate> all = allCandidates(chip);
   std::vector<KernelName> fixed;
-  for (const KernelName &name : {fixedInstance(chip, 64, 2, 3), fixedInstance(chip, 128, 2, 4),
-                                 fixedInstance(chip, 128, 4, 4)})
+  for (const KernelName &name : {fixedInstance(chip, 64, 2), fixedInstance(chip, 128, 2),
+                                 fixedInstance(chip, 128, 4)})
     if (unsupportedInstance(name, chip).empty())
       fixed.push_back(name);
   PairSet open;
@@ -187,7 +181,6 @@ std::vector<KernelName> standardInstances(const Chip &chip) {
     if (best.empty() || names.size() < best.size())
       best = std::move(names);
   }
-  spreadQueries(best, fixed.size());
   llvm::sort(best,
              [](const KernelName &a, const KernelName &b) { return sortKey(a) < sortKey(b); });
   return best;

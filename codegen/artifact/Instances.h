@@ -10,11 +10,11 @@
 
 namespace mlir::kvq {
 
-/// The list for a chip: the kernels of the trace in test/data (D 64, GQA 3) and of D 128, 2 and 4
-/// bits, GQA 4; every value of each axis, D 64, 96, 128, 256, bits of K and V of 2, 4, 8, groups
-/// 32, 64, 128 and head, forms min, zero and sym, query rows 4, 8, 12, 16 (GQA 1 to 8, 12, 16), f16
-/// and bf16 rows, f16 and f32 parameters; and every pair of values of two axes that some kernel
-/// which the chip can serve has. Sorted; the same on every machine.
+/// The list for a chip: the kernels of the trace in test/data (D 64) and of D 128, 2 and 4 bits, 4
+/// query rows; every value of each axis, D 64, 96, 128, 256, bits of K and V of 2, 4, 8, groups 32,
+/// 64, 128 and head, forms min, zero and sym, row classes 4, 8, 12, 16, f16 and bf16 rows, f16 and
+/// f32 parameters; and every pair of values of two axes that some kernel which the chip can serve
+/// has. Sorted; the same on every machine.
 std::vector<KernelName> standardInstances(const Chip &chip);
 
 /// `count` different kernels that the chip can serve and that are not on the list; K and V differ

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "codegen/artifact/KernelName.h"
 
-#include "codegen/conversion/gpu/Chip.h"
+#include "codegen/conversion/gpu/BuildGpuKernels.h"
 #include "runtime/format/sha256.h"
 
 #include "mlir/Support/LLVM.h"
@@ -24,6 +24,7 @@ constexpr ParameterForm kForms[] = {ParameterForm::min, ParameterForm::zero, Par
                                     ParameterForm::norm};
 constexpr ElementType kElements[] = {ElementType::f16, ElementType::bf16, ElementType::f32};
 constexpr int kInstanceKvHeads = 4;
+constexpr int kRowClasses[] = {4, 8, 12, 16};
 
 const char *nameOf(ParameterForm form) {
   switch (form) {
@@ -54,8 +55,8 @@ public:
   explicit NameParser(StringRef text) : text(text) { text.split(fields, '_'); }
 
   std::string parse(KernelName &name) {
-    if (fields.size() != 10 && fields.size() != 11)
-      return fail("10 or 11 fields between '_'", std::to_string(fields.size()));
+    if (fields.size() != 9 && fields.size() != 10)
+      return fail("9 or 10 fields between '_'", std::to_string(fields.size()));
     choice(kRoles, "a role of append, plan, prepare or decode", next(), name.role);
     chip(name.chip);
     number("d", name.key.dim, name.value.dim);
@@ -63,15 +64,10 @@ public:
     number("g", name.key.group, name.value.group);
     choices(kForms, "min, zero, sym or norm", name.key.form, name.value.form);
     choices(kElements, "f16, bf16 or f32", name.key.element, name.value.element);
-    int rows = 0;
-    single("q", name.queries);
-    single("r", rows);
+    rows(name.rows);
     choice(kElements, "f16, bf16 or f32", next(), name.io);
-    if (fields.size() == 11)
+    if (fields.size() == 10)
       rest(name.rest);
-    if (error.empty() && rows != name.rows())
-      return fail("r" + std::to_string(name.rows()) + " with q" + std::to_string(name.queries),
-                  "r" + std::to_string(rows));
     if (error.empty() && printKernelName(name) != text)
       return fail("the short spelling " + printKernelName(name), text);
     return error;
@@ -142,10 +138,12 @@ private:
       fail("the bits of K and V, as in k2v4", field);
   }
 
-  void single(StringRef letter, int &out) {
-    StringRef field = next(), numbers = field;
-    if (!numbers.consume_front(letter) || !digits(numbers, out))
-      fail("'" + letter.str() + "' and a number", field);
+  void rows(int &out) {
+    StringRef field = next(), number = field;
+    if (number.consume_front("r"))
+      choice(kRowClasses, "r4, r8, r12 or r16", number, out);
+    else
+      fail("r4, r8, r12 or r16", field);
   }
 
   void rest(std::string &out) {
@@ -180,7 +178,7 @@ KernelSide sideOf(const ::kvq::RecordSide &side) {
 /// The text of what decides the kernels of a method: what no kernel depends on is made alike.
 std::string kernelText(::kvq::CacheMethod method) {
   method.name = "";
-  method.q_heads = method.kv_heads > 0 ? method.q_heads / method.kv_heads : 0;
+  method.q_heads = static_cast<int>(rowClassOf(method));
   method.kv_heads = method.layers = 1;
   method.page = 64;
   for (::kvq::SideMethod *side : {&method.key, &method.value})
@@ -203,7 +201,7 @@ bool KernelSide::operator==(const KernelSide &other) const {
 
 bool KernelName::operator==(const KernelName &other) const {
   return role == other.role && chip == other.chip && key == other.key && value == other.value &&
-         queries == other.queries && io == other.io && rest == other.rest;
+         rows == other.rows && io == other.io && rest == other.rest;
 }
 
 std::string printKernelName(const KernelName &name) {
@@ -213,8 +211,8 @@ std::string printKernelName(const KernelName &name) {
   std::string text =
       std::string(nameOf(name.role)) + "_" + chip + "_d" + pairText(key.dim, value.dim) + "_k" +
       nameOf(key.bits) + "v" + nameOf(value.bits) + "_g" + pairText(key.group, value.group) + "_" +
-      pairText(key.form, value.form) + "_" + pairText(key.element, value.element) + "_q" +
-      nameOf(name.queries) + "_r" + nameOf(name.rows()) + "_" + nameOf(name.io);
+      pairText(key.form, value.form) + "_" + pairText(key.element, value.element) + "_r" +
+      nameOf(name.rows) + "_" + nameOf(name.io);
   return name.rest.empty() ? text : text + "_x" + name.rest;
 }
 
@@ -231,7 +229,7 @@ KernelName kernelNameOf(const ::kvq::CacheMethod &method, KernelRole role, Strin
                   chip.str(),
                   sideOf(method.key.record),
                   sideOf(method.value.record),
-                  method.kv_heads > 0 ? method.q_heads / method.kv_heads : 0,
+                  static_cast<int>(rowClassOf(method)),
                   method.attention.rows,
                   ""};
   std::string text = kernelText(method);
@@ -246,7 +244,7 @@ KernelName kernelNameOf(const ::kvq::CacheMethod &method, KernelRole role, Strin
   method.key = methodOf(name.key, name.io);
   method.value = methodOf(name.value, name.io);
   method.kv_heads = kInstanceKvHeads;
-  method.q_heads = kInstanceKvHeads * name.queries;
+  method.q_heads = kInstanceKvHeads * name.rows;
   method.attention.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(name.key.dim)));
   method.attention.rows = name.io;
   return method;

@@ -2,7 +2,7 @@
 //
 // Names of GPU kernels: what a kernel was compiled for, readable and complete.
 //
-//   decode_sm90a_d128_k2v2_g128_min_f16_q4_r4_bf16
+//   decode_sm90a_d128_k2v2_g128_min_f16_r4_bf16
 //
 //   role     append, plan, prepare, decode
 //   chip     as LLVM calls it, without the underscore
@@ -11,8 +11,8 @@
 //   g        channels that share parameters; the head dim where the whole head does
 //   form     min, zero, sym, norm: how codes and parameters make values
 //   type     of the parameters
-//   q        query heads per KV head; a kernel is compiled for exactly that many
-//   r        rows of its query tiles: q rounded up to a multiple of 4
+//   r        row class: query rows of one KV head that are handled at once, 4, 8, 12 or 16; how many
+//            there are, query heads times query tokens, is known at run time
 //   io       type of the rows of K, V, queries and outputs
 //   x        last, only where the method has more to it than that (steps, another tie rule or
 //   scale,
@@ -44,11 +44,10 @@ struct KernelName {
   ::kvq::KernelRole role = ::kvq::KernelRole::decode;
   std::string chip; ///< "sm_90a"
   KernelSide key, value;
-  int queries = 1;
+  int rows = 4;
   ::kvq::ElementType io = ::kvq::ElementType::bf16;
   std::string rest; ///< 8 hex digits, or empty
 
-  int rows() const { return (queries + 3) / 4 * 4; }
   bool operator==(const KernelName &other) const;
 };
 

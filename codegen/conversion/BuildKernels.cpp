@@ -7,6 +7,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMTypes.h"
 
+#include <algorithm>
+
 namespace mlir::kvq {
 namespace {
 
@@ -41,6 +43,11 @@ TileSideAttr sideOf(MLIRContext *context, const ::kvq::RecordSide &side) {
                            formName(side.form), elementType(context, side.element));
 }
 
+/// Of the kernels of a method: the query heads of a KV head, as far as one block holds them.
+int64_t rowClassOf(const ::kvq::CacheMethod &method) {
+  return std::min(method.q_heads / method.kv_heads, kMaxRowClass);
+}
+
 void buildKernel(ModuleOp module, Location loc, StringRef name, const ::kvq::CacheMethod &method,
                  void (KernelBuilder::*body)()) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
@@ -60,11 +67,6 @@ void buildKernel(ModuleOp module, Location loc, StringRef name, const ::kvq::Cac
 TileRecordAttr recordOf(MLIRContext *context, const ::kvq::CacheMethod &method) {
   return TileRecordAttr::get(context, sideOf(context, method.key.record),
                              sideOf(context, method.value.record));
-}
-
-/// Of the kernels of a method: the query heads of a KV head, as far as one block holds them.
-static int64_t rowClassOf(const ::kvq::CacheMethod &method) {
-  return std::min(method.q_heads / method.kv_heads, kMaxRowClass);
 }
 
 Workspace workspaceOf(const ::kvq::CacheMethod &method) {

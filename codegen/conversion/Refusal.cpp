@@ -33,8 +33,8 @@ std::string Refusal::ofMethod(const ::kvq::CacheMethod &method) const {
                   "sink = " + std::to_string(method.sink) +
                       " and recent = " + std::to_string(method.recent));
   if (method.kv_heads <= 0 || method.q_heads % method.kv_heads ||
-      method.q_heads / method.kv_heads < 1 || method.q_heads / method.kv_heads > 16)
-    return refuse("1 to 16 query heads per KV head",
+      method.q_heads / method.kv_heads < 1 || method.q_heads / method.kv_heads > 64)
+    return refuse("1 to 64 query heads per KV head",
                   "q_heads = " + std::to_string(method.q_heads) +
                       " and kv_heads = " + std::to_string(method.kv_heads));
   return "";

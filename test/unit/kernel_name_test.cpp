@@ -16,7 +16,7 @@ using ::kvq::ParameterForm;
 
 namespace {
 
-constexpr const char *kFirst = "decode_sm90a_d128_k2v2_g128_min_f16_q4_r4_bf16";
+constexpr const char *kFirst = "decode_sm90a_d128_k2v2_g128_min_f16_r4_bf16";
 
 template <typename T> T anyOf(std::mt19937 &random, std::initializer_list<T> all) {
   return all.begin()[random() % all.size()];
@@ -36,7 +36,7 @@ KernelName randomName(std::mt19937 &random) {
   name.chip = anyOf<const char *>(random, {"sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"});
   name.key = randomSide(random);
   name.value = random() % 2 ? name.key : randomSide(random);
-  name.queries = 1 + int(random() % 64);
+  name.rows = anyOf(random, {4, 8, 12, 16});
   name.io = anyOf(random, {ElementType::f16, ElementType::bf16, ElementType::f32});
   if (random() % 2)
     for (int i = 0; i < 8; ++i)
@@ -112,25 +112,26 @@ TEST(KernelName, MutatedNames) {
 
 TEST(KernelName, Refusals) {
   for (auto [text, expected] : std::initializer_list<std::pair<const char *, const char *>>{
-           {"", "10 or 11 fields between '_', got '1'"},
-           {"decode_sm90a_d128_k2v2_g128_min_f16_q4_r4", "got '9'"},
-           {"merge_sm90a_d128_k2v2_g128_min_f16_q4_r4_bf16", "a role of append, plan, prepare"},
-           {"decode_sm_90a_d128_k2v2_g128_min_f16_q4_r4_bf16", "a chip of sm_80, "},
-           {"decode_sm90_d128_k2v2_g128_min_f16_q4_r4_bf16", "got 'sm90'"},
-           {"decode_sm90a_d0128_k2v2_g128_min_f16_q4_r4_bf16", "'d' and a number"},
-           {"decode_sm90a_d128x128_k2v2_g128_min_f16_q4_r4_bf16", "the short spelling decode_"},
-           {"decode_sm90a_d128_k2_g128_min_f16_q4_r4_bf16", "the bits of K and V"},
-           {"decode_sm90a_d128_k2v2_ghead_min_f16_q4_r4_bf16", "'g' and a number"},
-           {"decode_sm90a_d128_k2v2_g128_avg_f16_q4_r4_bf16", "min, zero, sym or norm, got 'avg'"},
-           {"decode_sm90a_d128_k2v2_g128_min_i8_q4_r4_bf16", "f16, bf16 or f32, got 'i8'"},
-           {"decode_sm90a_d128_k2v2_g128_min_f16_q5_r4_bf16", "r8 with q5, got 'r4'"},
-           {"decode_sm90a_d128_k2v2_g128_min_f16_q4_r4_bf16_x123", "8 hexadecimal digits"}})
+           {"", "9 or 10 fields between '_', got '1'"},
+           {"decode_sm90a_d128_k2v2_g128_min_f16_r4", "got '8'"},
+           {"merge_sm90a_d128_k2v2_g128_min_f16_r4_bf16", "a role of append, plan, prepare"},
+           {"decode_sm_90a_d128_k2v2_g128_min_f16_r4_bf16", "a chip of sm_80, "},
+           {"decode_sm90_d128_k2v2_g128_min_f16_r4_bf16", "got 'sm90'"},
+           {"decode_sm90a_d0128_k2v2_g128_min_f16_r4_bf16", "'d' and a number"},
+           {"decode_sm90a_d128x128_k2v2_g128_min_f16_r4_bf16", "the short spelling decode_"},
+           {"decode_sm90a_d128_k2_g128_min_f16_r4_bf16", "the bits of K and V"},
+           {"decode_sm90a_d128_k2v2_ghead_min_f16_r4_bf16", "'g' and a number"},
+           {"decode_sm90a_d128_k2v2_g128_avg_f16_r4_bf16", "min, zero, sym or norm, got 'avg'"},
+           {"decode_sm90a_d128_k2v2_g128_min_i8_r4_bf16", "f16, bf16 or f32, got 'i8'"},
+           {"decode_sm90a_d128_k2v2_g128_min_f16_r5_bf16", "r4, r8, r12 or r16, got '5'"},
+           {"decode_sm90a_d128_k2v2_g128_min_f16_q4_bf16", "r4, r8, r12 or r16, got 'q4'"},
+           {"decode_sm90a_d128_k2v2_g128_min_f16_r4_bf16_x123", "8 hexadecimal digits"}})
     EXPECT_NE(errorOf(text).find(expected), std::string::npos) << errorOf(text);
 }
 
 TEST(KernelName, OfAMethodAndBack) {
-  for (const char *text : {kFirst, "decode_sm90a_d64_k2v2_g64_min_f16_q3_r4_bf16",
-                           "decode_sm90a_d96x64_k8v4_g32_zeroxsym_f32xbf16_q11_r12_f16"})
+  for (const char *text : {kFirst, "decode_sm90a_d64_k2v2_g64_min_f16_r4_bf16",
+                           "decode_sm90a_d96x64_k8v4_g32_zeroxsym_f32xbf16_r12_f16"})
     EXPECT_EQ(nameOf(methodNamed(text)), text);
   const CacheMethod method = methodNamed(kFirst);
   EXPECT_EQ(method.name, kFirst);
