@@ -64,11 +64,12 @@ GpuModule gpuModule(const ::kvq::CacheMethod &method, const Chip &chip, GpuCode 
   const GpuWorkspace space = gpuWorkspaceOf(method);
   auto add = [&](::kvq::KernelRole role, GpuLaunch launch) {
     const bool append = role == ::kvq::KernelRole::append;
-    module.kernels.push_back({role, std::string("kvq_") + ::kvq::roleName(role),
-                              static_cast<int32_t>(launch.threads),
-                              static_cast<int32_t>(launch.sharedBytes),
-                              append ? 0 : space.queryFloats(), append ? 0 : space.partialFloats(),
-                              printKernelName(kernelNameOf(method, role, chip.name))});
+    const bool rows = role == ::kvq::KernelRole::prepare || role == ::kvq::KernelRole::decode;
+    module.kernels.push_back(
+        {role, std::string("kvq_") + ::kvq::roleName(role), static_cast<int32_t>(launch.threads),
+         static_cast<int32_t>(launch.sharedBytes), append ? 0 : space.queryFloats(),
+         append ? 0 : space.partialFloats(), printKernelName(kernelNameOf(method, role, chip.name)),
+         rows ? method.q_heads / method.kv_heads : 0});
   };
   add(::kvq::KernelRole::append, appendLaunch());
   add(::kvq::KernelRole::plan, planLaunch());

@@ -20,8 +20,10 @@ void addCpuKernels(const CpuArtifact &artifact, ::kvq::LibraryContents &contents
     kernel.level = cpuLevelName(artifact.level).str();
     kernel.symbol = std::string("kvq_") + ::kvq::roleName(role);
     kernel.object = uint32_t(contents.objects.size());
-    if (role != ::kvq::KernelRole::append)
+    if (role != ::kvq::KernelRole::append) {
       kernel.info = {workspace.queryFloats(), workspace.partialFloats()};
+      kernel.rows = int32_t(workspace.queries);
+    }
     contents.kernels.push_back(std::move(kernel));
   }
 }
@@ -36,6 +38,7 @@ void addGpuKernels(const GpuModule &module, ::kvq::LibraryContents &contents) {
     kernel.object = uint32_t(contents.objects.size());
     kernel.info = {from.queryFloats, from.partialFloats};
     kernel.threads = from.threads;
+    kernel.rows = from.rows;
     kernel.shared_bytes = from.sharedBytes;
     contents.kernels.push_back(std::move(kernel));
   }
@@ -114,9 +117,10 @@ std::string manifestText(const CpuArtifact &artifact,
     addGpuKernels(module, contents);
     contents.objects.push_back(std::move(module.code));
   }
-  contents.method = ::kvq::methodText(artifact.method);
   contents.manifest = manifestText(artifact, contents.kernels, modules);
-  contents.constants = std::move(artifact.constants);
+  contents.formats = {{::kvq::methodText(artifact.method), std::move(artifact.constants)}};
+  for (int layer = 0; layer < artifact.method.layers; ++layer)
+    contents.layers.push_back({0, uint32_t(layer)});
   return contents;
 }
 

@@ -25,6 +25,7 @@ struct GpuKernel {
   int32_t threads = 0, sharedBytes = 0;
   int64_t queryFloats = 0, partialFloats = 0; ///< the same in plan, prepare and decode; append: 0
   std::string name = {};                      ///< full name (KernelName.h)
+  int32_t rows = 0; ///< prepare, decode: query rows that they take at once; else 0
 };
 
 /// What a compile for one GPU gives.

@@ -1,28 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The library file (.kvqlib), format version 0: unstable, readers take this version only.
+// The library file (.kvqlib), format version 1.
 //
 //   offset 0   header, 128 bytes
-//   ...        blob table, 64 bytes each; kernel table, 192 bytes each
+//   ...        blob table, 64 bytes each; kernel table, 192 bytes each; layer table, 8 bytes each
 //   ...        blobs, each at a multiple of 64; unused bytes are zero
 //
 // All integers are little-endian. Header: magic (8 bytes), version u32, oldest version a reader
-// needs u32, file bytes u64, blobs u32, kernels u32, 32 zero bytes, SHA-256 of both tables, SHA-256
-// of header bytes 0..95. Blob: kind u32, zero u32, offset u64, bytes u64, zero u64, SHA-256 of its
-// bytes. Blobs 0, 1, 2 are the method, the manifest and the constants; blob 3 + i is object i.
-// Kernel: role u32, object u32, target char[16], level char[64], symbol char[64], query_floats
-// i64, partial_floats i64, threads u32, shared_bytes u32, 16 zero bytes; texts are filled up with
-// zero bytes and end in at least one.
+// needs u32, file bytes u64, blobs u32, kernels u32, formats u32, layers u32, bytes of a blob entry
+// u32, of a kernel entry u32, of a layer entry u32, 12 zero bytes, SHA-256 of the tables, SHA-256 of
+// header bytes 0..95.
 //
-// Kernels of target "cpu" have the roles append, prepare, decode and merge, and an object that is a
-// shared object for the instruction set `level`. Kernels of another target, "sm_90a", have the
-// roles append, plan, prepare and decode; their object is a module, and `level` tells which kind:
-// "cubin", or "ptx" as text. A library may hold either kind or both.
+// Blob: kind u32, flags u32, offset u64, bytes u64, zero u64, SHA-256 of its bytes. Blob 0 is the
+// manifest; blobs 1 + 2 f and 2 + 2 f are the method and the constants of format f; the objects
+// follow, object 0 first. Kernel: role u32, flags u32, format u32, object u32, target char[16],
+// level char[64], symbol char[64], query_floats i64, partial_floats i64, rows u32, threads u32,
+// shared_bytes u32, 4 zero bytes; texts are filled up with zero bytes and end in at least one.
+// Layer of the model: format i32, -1 for a layer that the library does not quantize; index of the
+// layer in the format's constants u32.
 //
-// Errors are one sentence; an empty string is success. No exception leaves these functions.
+// Kernels of target "cpu" have an object that is a shared object for the instruction set `level`.
+// Kernels of another target, "sm_90a", have a module, and `level` tells which kind: "cubin", or
+// "ptx" as text. A library may hold any of them.
+//
+// Versions. A file tells the oldest reader that understands it. Readers of that version and later
+// ones read it: they take what they know and leave out what is flagged optional (bit 0 of flags) or
+// stands behind the part of an entry that they know. So a later version may add, without locking
+// out readers of this one: blobs of new kinds behind the objects and kernels of new roles, flagged
+// optional; fields at the end of entries, or in place of zeros, that may be ignored. What else
+// changes, raises the oldest version: then this reader refuses, and names both. In a file of its
+// own version a reader accepts nothing unknown. Files older than version 1 are refused.
+//
+// Errors are one sentence; an empty string is success. No exception leaves these functions, but for
+// want of memory.
 #pragma once
 
-#include "kvq/kernel_abi.h"
 #include "runtime/format/file.h"
 
 #include <string>
@@ -30,11 +42,31 @@
 
 namespace kvq {
 
-inline constexpr uint32_t kLibraryVersion = 0;
+inline constexpr uint32_t kLibraryVersion = 1;
+/// The version of the oldest files that this reader reads, and of the oldest reader that reads what
+/// the writer writes.
+inline constexpr uint32_t kOldestLibraryVersion = 1;
 
-enum class KernelRole : uint32_t { append, prepare, decode, merge, plan };
-inline constexpr uint32_t kKernelRoles = 5;
+/// The numbers are those of the file, and never change.
+enum class KernelRole : uint32_t {
+  append,
+  prepare,
+  decode,
+  merge, ///< cpu only
+  plan,  ///< not on the cpu
+  dequantize,
+  append_window,
+  demote,
+  commit
+};
+inline constexpr uint32_t kKernelRoles = 9;
 const char *roleName(KernelRole role);
+
+/// Workspace of a decode, in floats; kernel_abi.h says what of.
+struct WorkspaceFloats {
+  int64_t query_floats = 0;
+  int64_t partial_floats = 0;
+};
 
 /// One kernel: a symbol of an object, and what the launcher must know of it.
 struct LibraryKernel {
@@ -44,27 +76,49 @@ struct LibraryKernel {
   std::string level;  ///< cpu: instruction set of the object, "x86-64", "x86-64-v3", "x86-64-v4" or
                       ///< empty for any; else "cubin" or "ptx"; at most 63 bytes
   std::string symbol; ///< at most 63 bytes
-  uint32_t object = 0;               ///< index in the objects
-  kvq_cpu_kernel_info info = {0, 0}; ///< the same in all decode kernels of a target and level
-  int32_t threads = 0;               ///< of a block, 32 to 1024 in warps of 32; cpu: 0
-  int32_t shared_bytes = 0;          ///< dynamic shared memory of a block, at most 2^18; cpu: 0
+  uint32_t object = 0;      ///< index in the objects
+  WorkspaceFloats info;     ///< the same in all kernels of a decode that work together
+  int32_t threads = 0;      ///< of a block, 32 to 1024 in warps of 32; cpu: 0
+  int32_t shared_bytes = 0; ///< dynamic shared memory of a block, at most 2^18; cpu: 0
+  int32_t rows = 0;         ///< decode: query rows of a block of rows, 1 to 4096; prepare, merge:
+                            ///< likewise, or 0 for any; else 0
+  uint32_t format = 0;      ///< index in the formats
+};
+
+/// Where a layer of the model finds its format.
+struct LibraryLayer {
+  int32_t format = -1; ///< index in the formats; -1: the library does not quantize the layer
+  uint32_t constant_layer = 0; ///< layer index in the constants of the format; 0 for format -1
+};
+
+/// A method and its constants, as the writer takes them.
+struct LibraryFormat {
+  std::string method;    ///< JSON, methodText()
+  std::string constants; ///< bytes; the offsets of CacheMethod::constants lie in it
 };
 
 /// What the writer takes.
 struct LibraryContents {
-  std::string method;               ///< JSON, methodText()
-  std::string manifest;             ///< JSON for people and tools; the runtime does not read it
-  std::string constants;            ///< bytes; the offsets of CacheMethod::constants lie in it
-  std::vector<std::string> objects; ///< bytes of shared objects and GPU modules
+  std::string manifest;               ///< JSON for people and tools; the runtime does not read it
+  std::vector<LibraryFormat> formats; ///< 1 to 1024
+  std::vector<LibraryLayer> layers;   ///< of the model, 1 to 4096
+  std::vector<std::string> objects;   ///< bytes of shared objects and GPU modules
   std::vector<LibraryKernel> kernels;
+};
+
+struct LibraryFormatView {
+  ByteSpan method, constants;
 };
 
 /// What the reader gives; the spans lie in the bytes that were parsed. Objects and constants start
 /// at a multiple of 64 from the start of the bytes.
 struct LibraryView {
-  ByteSpan method, manifest, constants;
+  uint32_t version = 0; ///< of the file; may be later than kLibraryVersion
+  ByteSpan manifest;
+  std::vector<LibraryFormatView> formats; ///< at least one
+  std::vector<LibraryLayer> layers;       ///< at least one
   std::vector<ByteSpan> objects;
-  std::vector<LibraryKernel> kernels;
+  std::vector<LibraryKernel> kernels; ///< without those of roles that only a later version knows
 };
 
 /// The bytes of a library file; the same contents give the same bytes.
@@ -74,11 +128,11 @@ std::string libraryBytes(const LibraryContents &contents, std::string &out);
 std::string writeLibrary(const std::string &path, const LibraryContents &contents);
 
 /// Checks bounds, digests and that unused bytes are zero: a change of any byte is an error. Refuses
-/// another version with both versions named.
+/// a version that it cannot read with both versions named.
 std::string parseLibrary(ByteSpan bytes, LibraryView &out);
 
-/// True if `bytes` is a library of another version than ours (parseLibrary says so too; this is for
-/// a status code).
+/// True if `bytes` is a library of a version that we cannot read (parseLibrary says so too; this is
+/// for a status code).
 bool isOtherVersion(ByteSpan bytes);
 
 } // namespace kvq

@@ -21,19 +21,17 @@ int64_t recordBytes(const RecordLayout &layout, int64_t pageTokens) {
   return pageTokens / layout.spec.block * layout.blockBytes;
 }
 
-template <typename Args>
-void checkPool(Arguments &check, const kvq_library &library, const Args &args) {
-  const int64_t step = library.layout.spec.block;
+template <typename Args> void checkPool(Arguments &check, const Format &format, const Args &args) {
+  const int64_t step = format.layout.spec.block;
   check.range("page_tokens", args.page_tokens, step, INT32_MAX);
   check.multiple("page_tokens", args.page_tokens, step);
   check.pointer("pool", args.pool, KVQ_RECORD_ALIGN);
-  const int64_t bytes = check.ok() ? recordBytes(library.layout, args.page_tokens) : 0;
+  const int64_t bytes = check.ok() ? recordBytes(format.layout, args.page_tokens) : 0;
   for (auto [name, stride] :
        {std::pair("page_stride", args.page_stride), std::pair("head_stride", args.head_stride)}) {
     check.range(name, stride, bytes, INT64_MAX / 2);
     check.multiple(name, stride, KVQ_RECORD_ALIGN);
   }
-  check.range("layer", args.layer, 0, library.method.layers - 1);
 }
 
 /// Rows that are written must not lie on each other.
@@ -76,10 +74,10 @@ void checkTables(Arguments &check, const kvq_decode_args &args) {
 
 } // namespace
 
-Status checkAppendStep(const kvq_library &library) {
-  if (library.layout.append == 1)
+Status checkAppendStep(const Format &format) {
+  if (format.layout.append == 1)
     return {};
-  return {KVQ_UNSUPPORTED, "the records are written " + std::to_string(library.layout.append) +
+  return {KVQ_UNSUPPORTED, "the records are written " + std::to_string(format.layout.append) +
                                " tokens at once, the kernels append one by one"};
 }
 
@@ -90,8 +88,8 @@ CallHeads checkAppendSize(Arguments &check, const CacheMethod &method,
   return heads;
 }
 
-void checkAppend(Arguments &check, const kvq_library &library, const kvq_append_args &args) {
-  checkPool(check, library, args);
+void checkAppend(Arguments &check, const Format &format, const kvq_append_args &args) {
+  checkPool(check, format, args);
   check.pointer("k", args.k, Arguments::kRowAlign);
   check.pointer("v", args.v, Arguments::kRowAlign);
   check.pointer("slots", args.slots, sizeof(int64_t));
@@ -109,10 +107,10 @@ CallHeads checkDecodeSize(Arguments &check, const CacheMethod &method,
   return heads;
 }
 
-void checkDecode(Arguments &check, const kvq_library &library, const kvq_decode_args &args,
+void checkDecode(Arguments &check, const Format &format, const kvq_decode_args &args,
                  const CallHeads &heads) {
-  checkPool(check, library, args);
-  checkQueries(check, library.method, args, heads);
+  checkPool(check, format, args);
+  checkQueries(check, format.method, args, heads);
   checkTables(check, args);
   check.finite("scale", args.scale);
   check.range("flags", args.flags, 0, KVQ_DECODE_PLANNED);
@@ -136,12 +134,12 @@ kvq_cpu_append_args kernelArguments(const kvq_append_args &args, const CallHeads
   out.page_stride = args.page_stride, out.head_stride = args.head_stride;
   out.page_tokens = args.page_tokens;
   out.tokens = args.tokens, out.kv_heads = heads.heads;
-  out.layer = args.layer, out.first_head = args.first_head;
+  out.first_head = args.first_head;
   out.constants = constants;
   return out;
 }
 
-kvq_cpu_decode_args kernelArguments(const kvq_library &library, const kvq_decode_args &args,
+kvq_cpu_decode_args kernelArguments(const Format &format, const kvq_decode_args &args,
                                     const CallHeads &heads, const void *constants) {
   kvq_cpu_decode_args out = {};
   out.q = args.q, out.out = args.out, out.lse = args.lse;
@@ -153,8 +151,8 @@ kvq_cpu_decode_args kernelArguments(const kvq_library &library, const kvq_decode
   out.page_tokens = args.page_tokens;
   out.block_table = args.block_table, out.block_table_stride = args.block_table_stride;
   out.lengths = args.lengths, out.batch = args.batch, out.kv_heads = heads.heads;
-  out.scale = args.scale != 0 ? args.scale : library.method.attention.scale;
-  out.layer = args.layer, out.first_head = args.first_head;
+  out.scale = args.scale != 0 ? args.scale : format.method.attention.scale;
+  out.first_head = args.first_head;
   out.constants = constants;
   return out;
 }

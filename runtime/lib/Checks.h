@@ -20,23 +20,24 @@ struct CallHeads {
 };
 
 /// Whether the records can be written token by token, as the kernels do.
-Status checkAppendStep(const kvq_library &library);
+Status checkAppendStep(const Format &format);
 
 /// Heads and number of tokens. Nothing else is checked where there is no token.
 CallHeads checkAppendSize(Arguments &check, const CacheMethod &method, const kvq_append_args &args);
-void checkAppend(Arguments &check, const kvq_library &library, const kvq_append_args &args);
+void checkAppend(Arguments &check, const Format &format, const kvq_append_args &args);
 
 /// Heads, batch and max_length, as far as the size of a workspace depends on them.
 CallHeads checkDecodeSize(Arguments &check, const CacheMethod &method, const kvq_decode_args &args);
 /// Everything that the size does not depend on, the workspace and the numbers in tables excepted.
-void checkDecode(Arguments &check, const kvq_library &library, const kvq_decode_args &args,
+void checkDecode(Arguments &check, const Format &format, const kvq_decode_args &args,
                  const CallHeads &heads);
 void checkWorkspace(Arguments &check, const kvq_decode_args &args, int64_t bytes);
 
+/// Without the layer of the constants.
 kvq_cpu_append_args kernelArguments(const kvq_append_args &args, const CallHeads &heads,
                                     const void *constants);
-/// Without splits and workspace.
-kvq_cpu_decode_args kernelArguments(const kvq_library &library, const kvq_decode_args &args,
+/// Likewise, and without splits and workspace.
+kvq_cpu_decode_args kernelArguments(const Format &format, const kvq_decode_args &args,
                                     const CallHeads &heads, const void *constants);
 
 } // namespace kvq

@@ -171,8 +171,8 @@ Status loadHostCode(const LibraryView &library, const KernelSet &kernels, HostCo
   if (Status status = SharedObject::load(library.objects[kernels.object()], code.object);
       !status.ok())
     return status;
-  for (const LibraryKernel *kernel : kernels.roles)
-    if (kernel && !code.object.symbol(kernel->symbol))
+  for (const LibraryKernel *kernel : kernels.kernels)
+    if (!code.object.symbol(kernel->symbol))
       return {KVQ_INVALID_FILE,
               "expected the symbol '" + kernel->symbol + "' in the kernels, got none"};
   auto symbol = [&](KernelRole role) { return code.object.symbol(kernels.role(role).symbol); };

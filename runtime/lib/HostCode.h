@@ -3,6 +3,7 @@
 // The CPU kernels of a library, loaded into this process.
 #pragma once
 
+#include "kvq/kernel_abi.h"
 #include "runtime/lib/KernelSets.h"
 
 namespace kvq {
@@ -27,7 +28,7 @@ struct HostCode {
   SharedObject object;
   kvq_cpu_append_fn append = nullptr;
   kvq_cpu_decode_fn prepare = nullptr, decode = nullptr, merge = nullptr;
-  kvq_cpu_kernel_info info = {0, 0};
+  WorkspaceFloats info;
 
   bool loaded() const { return merge != nullptr; }
 };

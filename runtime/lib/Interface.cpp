@@ -154,7 +154,7 @@ void kvq_close(kvq_library *library) { delete library; }
 
 kvq_status kvq_query(const kvq_library *library, kvq_geometry *geometry) {
   return guarded([&] {
-    return library ? giveStruct("geometry", geometryOf(*library), geometry)
+    return library ? giveStruct("geometry", geometryOf(library->formats.front()), geometry)
                    : nullArgument("library");
   });
 }
@@ -165,19 +165,19 @@ kvq_status kvq_query_page(const kvq_library *library, int64_t page_tokens,
     if (!library)
       return nullArgument("library");
     RecordLayout layout;
-    if (Status status = pageLayout(*library, page_tokens, layout); !status.ok())
+    if (Status status = pageLayout(library->formats.front(), page_tokens, layout); !status.ok())
       return status;
     kvq_page_geometry page = {};
     page.record_bytes = layout.bytes;
     page.head_stride = layout.stride;
-    page.page_bytes = layout.stride * library->method.kv_heads;
+    page.page_bytes = layout.stride * library->formats.front().method.kv_heads;
     page.bits_per_element = bitsPerElement(layout);
     return giveStruct("geometry", page, geometry);
   });
 }
 
 const char *kvq_method_text(const kvq_library *library) {
-  return library ? library->methodText.c_str() : nullptr;
+  return library ? library->formats.front().methodText.c_str() : nullptr;
 }
 
 const char *kvq_manifest_text(const kvq_library *library) {

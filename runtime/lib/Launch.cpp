@@ -18,17 +18,17 @@ struct DecodePlan {
   int64_t workspaceBytes = 0;
 };
 
-void planDecode(Arguments &check, const kvq_library &library, const kvq_decode_args &args,
+void planDecode(Arguments &check, const Format &format, const kvq_decode_args &args,
                 DecodePlan &plan) {
-  const int64_t step = library.layout.spec.block;
-  plan.heads = checkDecodeSize(check, library.method, args);
+  const int64_t step = format.layout.spec.block;
+  plan.heads = checkDecodeSize(check, format.method, args);
   check.range("split_tokens", args.split_tokens, 0, KVQ_MAX_SPLIT_TOKENS);
   check.multiple("split_tokens", args.split_tokens, step);
   plan.splitTokens = args.split_tokens ? args.split_tokens : roundUp(KVQ_SPLIT_TOKENS, step);
   if (!check.ok())
     return;
   plan.splits = std::max<int64_t>(1, (args.max_length + plan.splitTokens - 1) / plan.splitTokens);
-  const kvq_cpu_kernel_info &info = library.code.info;
+  const WorkspaceFloats &info = format.code.info;
   int64_t query = 0, partial = 0;
   plan.pairs = args.batch * plan.heads.heads; // below 2^47
   bool fits = !__builtin_mul_overflow(plan.pairs, plan.splits, &plan.pieces);
@@ -73,62 +73,75 @@ using DecodeTask = Task<kvq_cpu_decode_fn, kvq_cpu_decode_args>;
 } // namespace
 
 Status launchAppend(kvq_library &library, const kvq_append_args &args) {
-  if (library.device)
-    return cuda::launchAppend(library, args);
-  if (!library.codeStatus.ok())
-    return library.codeStatus;
-  if (Status status = checkAppendStep(library); !status.ok())
+  const Format *format = nullptr;
+  int64_t layer = 0;
+  if (Status status = formatOf(library, args.layer, format, layer); !status.ok())
+    return status;
+  if (format->device)
+    return cuda::launchAppend(*format, layer, args);
+  if (!format->codeStatus.ok())
+    return format->codeStatus;
+  if (Status status = checkAppendStep(*format); !status.ok())
     return status;
   Arguments check;
-  const CallHeads heads = checkAppendSize(check, library.method, args);
+  const CallHeads heads = checkAppendSize(check, format->method, args);
   if (!check.ok() || args.tokens == 0)
     return check.status;
-  checkAppend(check, library, args);
+  checkAppend(check, *format, args);
   if (!check.ok())
     return check.status;
-  const kvq_cpu_append_args kernel = kernelArguments(args, heads, library.view.constants.data);
-  AppendTask task{library.code.append, &kernel};
+  kvq_cpu_append_args kernel = kernelArguments(args, heads, format->constants.data);
+  kernel.layer = layer;
+  AppendTask task{format->code.append, &kernel};
   library.parallel(args.parallel_for, args.parallel_context, args.tokens * heads.heads,
                    AppendTask::run, &task);
   return {};
 }
 
 Status workspaceSize(const kvq_library &library, const kvq_decode_args &args, size_t &bytes) {
-  if (library.device)
-    return cuda::workspaceSize(library, args, bytes);
-  if (!library.codeStatus.ok())
-    return library.codeStatus;
+  const Format *format = nullptr;
+  int64_t layer = 0;
+  if (Status status = formatOf(library, args.layer, format, layer); !status.ok())
+    return status;
+  if (format->device)
+    return cuda::workspaceSize(*format, args, bytes);
+  if (!format->codeStatus.ok())
+    return format->codeStatus;
   Arguments check;
   DecodePlan plan;
-  planDecode(check, library, args, plan);
+  planDecode(check, *format, args, plan);
   if (check.ok())
     bytes = size_t(plan.workspaceBytes);
   return check.status;
 }
 
 Status launchDecode(kvq_library &library, const kvq_decode_args &args) {
-  if (library.device)
-    return cuda::launchDecode(library, args);
-  if (!library.codeStatus.ok())
-    return library.codeStatus;
+  const Format *format = nullptr;
+  int64_t layer = 0;
+  if (Status status = formatOf(library, args.layer, format, layer); !status.ok())
+    return status;
+  if (format->device)
+    return cuda::launchDecode(*format, layer, args);
+  if (!format->codeStatus.ok())
+    return format->codeStatus;
   Arguments check;
   DecodePlan plan;
-  planDecode(check, library, args, plan);
+  planDecode(check, *format, args, plan);
   if (!check.ok() || args.batch == 0)
     return check.status;
-  checkDecode(check, library, args, plan.heads);
+  checkDecode(check, *format, args, plan.heads);
   checkLengths(check, args);
   checkWorkspace(check, args, plan.workspaceBytes);
   if (!check.ok())
     return check.status;
-  kvq_cpu_decode_args kernel =
-      kernelArguments(library, args, plan.heads, library.view.constants.data);
+  kvq_cpu_decode_args kernel = kernelArguments(*format, args, plan.heads, format->constants.data);
+  kernel.layer = layer;
   kernel.split_tokens = plan.splitTokens, kernel.max_splits = plan.splits;
   kernel.query = static_cast<float *>(args.workspace);
   kernel.partial = reinterpret_cast<float *>(static_cast<char *>(args.workspace) + plan.queryBytes);
   for (auto [fn, items] :
-       {std::pair(library.code.prepare, plan.pairs), std::pair(library.code.decode, plan.pieces),
-        std::pair(library.code.merge, plan.pairs)}) {
+       {std::pair(format->code.prepare, plan.pairs), std::pair(format->code.decode, plan.pieces),
+        std::pair(format->code.merge, plan.pairs)}) {
     DecodeTask task{fn, &kernel};
     library.parallel(args.parallel_for, args.parallel_context, items, DecodeTask::run, &task);
   }

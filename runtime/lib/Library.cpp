@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/lib/Library.h"
 
+#include <algorithm>
 #include <utility>
 
 void kvq_library::parallel(kvq_parallel_for callback, void *context, int64_t items, kvq_item_fn fn,
@@ -43,21 +44,74 @@ Status checkConstants(const CacheMethod &method, size_t bytes) {
   return {};
 }
 
-/// CPU code that cannot run here is a status of the library, which can still be queried; the caller
-/// who names a device gets an error.
+/// The method of a format and where its layers lie.
+Status openFormat(const LibraryView &view, size_t index, Format &format) {
+  const std::string where =
+      view.formats.size() > 1 ? "format " + std::to_string(index) + ": " : std::string();
+  format.methodText = text(view.formats[index].method);
+  format.constants = view.formats[index].constants;
+  if (std::string error = parseMethod(format.methodText, format.method); !error.empty())
+    return {KVQ_INVALID_FILE, where + "the method of the library is not valid: " + error};
+  if (Status status = checkConstants(format.method, format.constants.size); !status.ok())
+    return {status.code, where + status.message};
+  for (size_t i = 0; i < view.layers.size(); ++i)
+    if (view.layers[i].format == int32_t(index) &&
+        view.layers[i].constant_layer >= uint32_t(format.method.layers))
+      return {KVQ_INVALID_FILE, where + "layer " + std::to_string(i) +
+                                    " of the model: expected constants of one of " +
+                                    std::to_string(format.method.layers) + " layers, got number " +
+                                    std::to_string(view.layers[i].constant_layer)};
+  format.layout = buildRecord(format.method.record());
+  return {};
+}
+
+Status openHostCode(const LibraryView &view, const std::vector<KernelSet> &sets, bool allowed,
+                    Format &format) {
+  KernelSet kernels;
+  format.codeStatus = chooseKernels(sets, kernels);
+  if (format.codeStatus.ok() && !allowed)
+    format.codeStatus = {
+        KVQ_UNSUPPORTED,
+        "the library was opened without KVQ_ALLOW_HOST_CODE, so its kernels are not loaded"};
+  return format.codeStatus.ok() ? loadHostCode(view, kernels, format.code) : Status{};
+}
+
+/// The caller has named a device, so a library that has nothing for it is an error.
+Status openDevice(kvq_library &library, const std::vector<KernelSet> &sets) {
+  auto device = std::make_unique<cuda::Device>();
+  if (std::all_of(sets.begin(), sets.end(), [](const KernelSet &s) { return s.target == "cpu"; })) {
+    const std::string others = listSets(sets, [](const KernelSet &) { return true; });
+    return {KVQ_UNSUPPORTED, "the library has no kernels for CUDA devices" +
+                                 (others.empty() ? others : ", only for " + others)};
+  }
+  if (Status status = device->open(); !status.ok())
+    return status;
+  library.device = std::move(device);
+  bool any = false;
+  for (size_t i = 0; i < library.formats.size(); ++i) {
+    Format &format = library.formats[i];
+    format.codeStatus = cuda::DeviceCode::open(*library.device, library.view, uint32_t(i),
+                                               setsOf(sets, uint32_t(i)), format.device);
+    if (format.codeStatus.code != KVQ_OK && format.codeStatus.code != KVQ_UNSUPPORTED)
+      return format.codeStatus;
+    any |= format.codeStatus.ok();
+  }
+  return any ? Status{} : library.formats.front().codeStatus;
+}
+
+/// CPU code that cannot run here is a status of the format, which can still be queried.
 Status openCode(kvq_library &library, const kvq_open_options &options) {
   std::vector<KernelSet> sets;
   if (Status status = kernelSets(library.view, sets); !status.ok())
     return status;
   if (options.target == KVQ_TARGET_CUDA)
-    return cuda::DeviceCode::open(library.view, sets, library.device);
-  KernelSet kernels;
-  library.codeStatus = chooseKernels(sets, kernels);
-  if (library.codeStatus.ok() && !(options.flags & KVQ_ALLOW_HOST_CODE))
-    library.codeStatus = {
-        KVQ_UNSUPPORTED,
-        "the library was opened without KVQ_ALLOW_HOST_CODE, so its kernels are not loaded"};
-  return library.codeStatus.ok() ? loadHostCode(library.view, kernels, library.code) : Status{};
+    return openDevice(library, sets);
+  for (size_t i = 0; i < library.formats.size(); ++i)
+    if (Status status = openHostCode(library.view, setsOf(sets, uint32_t(i)),
+                                     options.flags & KVQ_ALLOW_HOST_CODE, library.formats[i]);
+        !status.ok())
+      return status;
+  return {};
 }
 
 } // namespace
@@ -67,13 +121,11 @@ Status openLibrary(FileBytes bytes, const kvq_open_options &options,
   auto library = std::make_unique<kvq_library>();
   if (std::string error = parseLibrary(bytes.span(), library->view); !error.empty())
     return {isOtherVersion(bytes.span()) ? KVQ_OTHER_VERSION : KVQ_INVALID_FILE, error};
-  library->methodText = text(library->view.method);
   library->manifestText = text(library->view.manifest);
-  if (std::string error = parseMethod(library->methodText, library->method); !error.empty())
-    return {KVQ_INVALID_FILE, "the method of the library is not valid: " + error};
-  if (Status status = checkConstants(library->method, library->view.constants.size); !status.ok())
-    return status;
-  library->layout = buildRecord(library->method.record());
+  library->formats.resize(library->view.formats.size());
+  for (size_t i = 0; i < library->formats.size(); ++i)
+    if (Status status = openFormat(library->view, i, library->formats[i]); !status.ok())
+      return status;
   library->threads = options.threads;
   if (Status status = openCode(*library, options); !status.ok())
     return status;
@@ -82,8 +134,23 @@ Status openLibrary(FileBytes bytes, const kvq_open_options &options,
   return {};
 }
 
-kvq_geometry geometryOf(const kvq_library &library) {
-  const CacheMethod &method = library.method;
+Status formatOf(const kvq_library &library, int64_t layer, const Format *&format,
+                int64_t &constantLayer) {
+  const int64_t layers = int64_t(library.layers().size());
+  if (layer < 0 || layer >= layers)
+    return {KVQ_INVALID_ARGUMENT, "layer: expected 0 to " + std::to_string(layers - 1) + ", got " +
+                                      std::to_string(layer)};
+  const LibraryLayer &entry = library.layers()[size_t(layer)];
+  if (entry.format < 0)
+    return {KVQ_UNSUPPORTED,
+            "layer " + std::to_string(layer) + " is one that the library does not quantize"};
+  format = &library.formats[size_t(entry.format)];
+  constantLayer = entry.constant_layer;
+  return {};
+}
+
+kvq_geometry geometryOf(const Format &format) {
+  const CacheMethod &method = format.method;
   kvq_geometry geometry = {};
   geometry.size = sizeof geometry;
   geometry.q_heads = method.q_heads;
@@ -97,21 +164,21 @@ kvq_geometry geometryOf(const kvq_library &library) {
   geometry.value_rows = elementOf(method.value.rows);
   geometry.query_rows = elementOf(method.attention.rows);
   geometry.page_tokens = method.page;
-  geometry.page_step = library.layout.spec.block;
-  geometry.append_step = library.layout.append;
+  geometry.page_step = format.layout.spec.block;
+  geometry.append_step = format.layout.append;
   geometry.query_rotated = !method.attention.rotate_query;
   geometry.output_rotated = !method.attention.unrotate_output;
   geometry.scale = method.attention.scale;
   return geometry;
 }
 
-Status pageLayout(const kvq_library &library, int64_t pageTokens, RecordLayout &out) {
-  const int64_t step = library.layout.spec.block;
+Status pageLayout(const Format &format, int64_t pageTokens, RecordLayout &out) {
+  const int64_t step = format.layout.spec.block;
   if (pageTokens < 0 || pageTokens > INT32_MAX || pageTokens % step)
     return {KVQ_INVALID_ARGUMENT, "page_tokens: expected a positive multiple of " +
                                       std::to_string(step) + ", or 0, got " +
                                       std::to_string(pageTokens)};
-  RecordSpec spec = library.method.record();
+  RecordSpec spec = format.method.record();
   if (pageTokens)
     spec.page = int(pageTokens);
   out = buildRecord(spec);
@@ -119,7 +186,8 @@ Status pageLayout(const kvq_library &library, int64_t pageTokens, RecordLayout &
 }
 
 std::string refusals(const kvq_library &library, const kvq_use &use) {
-  const kvq_geometry have = geometryOf(library);
+  const Format &format = library.formats.front();
+  const kvq_geometry have = geometryOf(format);
   std::string reasons;
   auto add = [&](const std::string &reason) { reasons += (reasons.empty() ? "" : "\n") + reason; };
   auto same = [&](const char *name, int32_t asked, int32_t got) {
@@ -131,8 +199,8 @@ std::string refusals(const kvq_library &library, const kvq_use &use) {
     if (asked && asked != got)
       add(std::string(name) + ": the library has " + nameOf(got) + ", asked for " + nameOf(asked));
   };
-  if (!library.codeStatus.ok())
-    add(library.codeStatus.message);
+  if (!format.codeStatus.ok())
+    add(format.codeStatus.message);
   same("q_heads", use.q_heads, have.q_heads);
   same("kv_heads", use.kv_heads, have.kv_heads);
   same("key_dim", use.key_dim, have.key_dim);
@@ -144,7 +212,7 @@ std::string refusals(const kvq_library &library, const kvq_use &use) {
     add("layers: the library has constants of " + std::to_string(have.layers) + ", asked for " +
         std::to_string(use.layers));
   RecordLayout layout;
-  if (Status status = pageLayout(library, use.page_tokens, layout); !status.ok())
+  if (Status status = pageLayout(format, use.page_tokens, layout); !status.ok())
     add(status.message);
   if (use.query_length != 0 && use.query_length != 1)
     add("query_length: the library has kernels for 1 query token of a sequence, asked for " +

@@ -11,18 +11,33 @@
 #include <memory>
 #include <mutex>
 
-/// A library in memory. After open, only `pool` changes, under `poolOnce`, and what `device` has
-/// loaded, under its own lock.
+namespace kvq {
+
+/// A method of a library, what its pages look like, and the code for it that runs here.
+struct Format {
+  std::string methodText;
+  CacheMethod method;
+  RecordLayout layout;                      ///< of the default page
+  ByteSpan constants;                       ///< into the bytes of the library
+  HostCode code;                            ///< of KVQ_TARGET_CPU
+  Status codeStatus;                        ///< why there is no code
+  std::unique_ptr<cuda::DeviceCode> device; ///< of KVQ_TARGET_CUDA, else null
+};
+
+} // namespace kvq
+
+/// A library in memory. After open, only `pool` changes, under `poolOnce`, and what the device code
+/// of a format has loaded, under its own lock.
 struct kvq_library {
   kvq::FileBytes bytes;
   kvq::LibraryView view; ///< into bytes
-  std::string methodText, manifestText;
-  kvq::CacheMethod method;
-  kvq::RecordLayout layout; ///< of the default page
-  kvq::HostCode code;
-  kvq::Status codeStatus;                        ///< why there is no code
-  std::unique_ptr<kvq::cuda::DeviceCode> device; ///< of KVQ_TARGET_CUDA, else null
+  std::string manifestText;
+  std::unique_ptr<kvq::cuda::Device> device; ///< of KVQ_TARGET_CUDA, else null
+  std::vector<kvq::Format> formats;          ///< at least one
   int threads = 0;
+
+  /// Layers of the model; formatOf tells what serves them.
+  const std::vector<kvq::LibraryLayer> &layers() const { return view.layers; }
 
   void parallel(kvq_parallel_for callback, void *context, int64_t items, kvq_item_fn fn,
                 void *task);
@@ -38,10 +53,16 @@ namespace kvq {
 Status openLibrary(FileBytes bytes, const kvq_open_options &options,
                    std::unique_ptr<kvq_library> &out);
 
-kvq_geometry geometryOf(const kvq_library &library);
+/// What serves a layer of the model, and the layer's index in the constants of that format.
+/// INVALID_ARGUMENT for a layer that the model does not have, UNSUPPORTED for one that the library
+/// does not quantize.
+Status formatOf(const kvq_library &library, int64_t layer, const Format *&format,
+                int64_t &constantLayer);
+
+kvq_geometry geometryOf(const Format &format);
 
 /// Layout for a page of that many tokens, 0 for the default; INVALID_ARGUMENT if it is not legal.
-Status pageLayout(const kvq_library &library, int64_t pageTokens, RecordLayout &out);
+Status pageLayout(const Format &format, int64_t pageTokens, RecordLayout &out);
 
 /// Every reason against a use, one a line.
 std::string refusals(const kvq_library &library, const kvq_use &use);

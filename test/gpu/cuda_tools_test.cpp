@@ -42,7 +42,8 @@ protected:
     for (SideMethod *side : {&method.key, &method.value})
       side->record.dim = side->record.group = dim;
     LibraryContents library;
-    library.method = methodText(method);
+    library.formats = {{methodText(method), ""}};
+    library.layers = {{0, 0}};
     library.manifest = R"({"modules": [{"llvm": "22.1"}]})";
     library.objects = {"code"};
     for (KernelRole role :
@@ -54,6 +55,7 @@ protected:
       kernel.threads = 256;
       if (role != KernelRole::append)
         kernel.info = {512, 512};
+      kernel.rows = role == KernelRole::decode ? 4 : 0;
       library.kernels.push_back(kernel);
     }
     const std::string path = folder + "/" + name + ".kvqlib";

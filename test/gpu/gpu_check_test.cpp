@@ -42,12 +42,12 @@ std::string failuresOf(const std::string &path, void (*change)(CacheMethod &)) {
     return std::string(static_cast<const char *>(span.data), span.size);
   };
   CacheMethod method;
-  EXPECT_EQ(parseMethod(text(view.method), method), "");
+  EXPECT_EQ(parseMethod(text(view.formats.front().method), method), "");
   change(method);
   LibraryContents contents;
-  contents.method = methodText(method);
   contents.manifest = text(view.manifest);
-  contents.constants = text(view.constants);
+  contents.formats = {{methodText(method), text(view.formats.front().constants)}};
+  contents.layers = view.layers;
   for (const ByteSpan &object : view.objects)
     contents.objects.push_back(text(object));
   contents.kernels = view.kernels;

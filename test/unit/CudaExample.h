@@ -34,10 +34,11 @@ inline void addModule(LibraryContents &contents, const std::string &target,
   const uint32_t object = uint32_t(contents.objects.size());
   contents.objects.push_back(target + " " + level);
   auto add = [&](KernelRole role, int32_t threads, int32_t shared) {
-    const kvq_cpu_kernel_info info = {36, 10};
-    contents.kernels.push_back({role, target, level, std::string("kvq_") + roleName(role), object,
-                                role == KernelRole::append ? kvq_cpu_kernel_info{0, 0} : info,
-                                threads, shared});
+    const bool rows = role == KernelRole::prepare || role == KernelRole::decode;
+    contents.kernels.push_back(
+        {role, target, level, std::string("kvq_") + roleName(role), object,
+         role == KernelRole::append ? WorkspaceFloats{} : WorkspaceFloats{36, 10}, threads, shared,
+         rows ? 2 : 0});
   };
   add(KernelRole::append, 128, 0);
   add(KernelRole::plan, 256, 64);
@@ -47,9 +48,10 @@ inline void addModule(LibraryContents &contents, const std::string &target,
 
 inline LibraryContents emptyLibrary() {
   LibraryContents contents;
-  contents.method = methodText(exampleMethod());
   contents.manifest = "{}";
-  contents.constants.assign(reinterpret_cast<const char *>(kConstants), sizeof kConstants);
+  contents.formats = {{methodText(exampleMethod()),
+                       {reinterpret_cast<const char *>(kConstants), sizeof kConstants}}};
+  contents.layers = {{0, 0}, {0, 1}};
   return contents;
 }
 

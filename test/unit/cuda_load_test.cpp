@@ -64,7 +64,7 @@ TEST(CudaLoad, NoConstantsNeedNoMemory) {
   LibraryContents contents = example();
   CacheMethod method = exampleMethod();
   method.constants.clear();
-  contents.method = methodText(method), contents.constants.clear();
+  contents.formats = {{methodText(method), ""}};
   const kvq_append_args append = appendArgs(7);
   ASSERT_EQ(kvq_append(openExample(contents).get(), &append), KVQ_OK) << kvq_last_error();
   EXPECT_EQ(driver.calls["cuMemAlloc"], 0);
@@ -122,6 +122,7 @@ TEST(CudaLoad, LibraryWithoutGpuKernels) {
     LibraryKernel kernel;
     kernel.role = KernelRole(contents.kernels.size());
     kernel.symbol = role, kernel.level = "x86-64-v3";
+    kernel.rows = kernel.role == KernelRole::decode;
     contents.kernels.push_back(kernel);
   }
   EXPECT_EQ(open(contents, library), KVQ_UNSUPPORTED);

@@ -26,8 +26,8 @@ GpuModule module(std::string level) {
           level + " code",
           {{KernelRole::append, "kvq_append", 128, 0, 0, 0, level + " append"},
            {KernelRole::plan, "kvq_plan", 256, 64, 36, 10, level + " plan"},
-           {KernelRole::prepare, "kvq_prepare", 64, 1024, 36, 10, level + " prepare"},
-           {KernelRole::decode, "kvq_decode", 256, 65536, 36, 10, level + " decode"}},
+           {KernelRole::prepare, "kvq_prepare", 64, 1024, 36, 10, level + " prepare", 4},
+           {KernelRole::decode, "kvq_decode", 256, 65536, 36, 10, level + " decode", 4}},
           level + " decode",
           level + " digest",
           "22.1",
@@ -42,7 +42,7 @@ GpuModule module(std::string level) {
   ::kvq::LibraryView view;
   EXPECT_EQ(::kvq::parseLibrary({bytes.data(), bytes.size()}, view), "");
   EXPECT_EQ(view.kernels.size(), contents.kernels.size());
-  EXPECT_EQ(contents.constants, "constants");
+  EXPECT_EQ(contents.formats.at(0).constants, "constants");
   return contents;
 }
 

@@ -11,13 +11,13 @@ namespace {
 
 LibraryContents example() {
   LibraryContents contents;
-  contents.method = R"({"method":0})";
   contents.manifest = R"({"pipeline":"text"})";
-  contents.constants.assign(700, '\x11');
+  contents.formats = {{R"({"method":0})", std::string(700, '\x11')}, {R"({"method":1})", ""}};
+  contents.layers = {{0, 3}, {-1, 0}, {1, 0}, {0, 0}};
   contents.objects = {std::string(4101, '\x22'), "", std::string(64, '\x33')};
   contents.kernels = {
       {KernelRole::append, "cpu", "", "kvq_append", 0, {0, 0}},
-      {KernelRole::decode, "cpu", "x86-64-v3", "kvq_decode", 2, {128, 66}},
+      {KernelRole::decode, "cpu", "x86-64-v3", "kvq_decode", 2, {128, 66}, 0, 0, 8, 1},
       {KernelRole::plan, "sm_90a", "cubin", "kvq_plan", 1, {96, 34}, 256, 0x1d800},
   };
   return contents;
@@ -49,13 +49,22 @@ TEST(Library, RoundTrip) {
   EXPECT_EQ(text(bytes.span()), exampleBytes());
   LibraryView view;
   ASSERT_EQ(parseLibrary(bytes.span(), view), "");
-  EXPECT_EQ(text(view.method), contents.method);
   EXPECT_EQ(text(view.manifest), contents.manifest);
-  EXPECT_EQ(text(view.constants), contents.constants);
+  EXPECT_EQ(view.version, kLibraryVersion);
+  ASSERT_EQ(view.formats.size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(text(view.formats[i].method), contents.formats[i].method);
+    EXPECT_EQ(text(view.formats[i].constants), contents.formats[i].constants);
+  }
+  ASSERT_EQ(view.layers.size(), 4u);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(view.layers[i].format, contents.layers[i].format) << i;
+    EXPECT_EQ(view.layers[i].constant_layer, contents.layers[i].constant_layer) << i;
+  }
   ASSERT_EQ(view.objects.size(), 3u);
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(text(view.objects[i]), contents.objects[i]);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(view.constants.data) % 64, 0u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(view.formats[0].constants.data) % 64, 0u);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(view.objects[2].data) % 64, 0u);
   ASSERT_EQ(view.kernels.size(), 3u);
   EXPECT_EQ(view.kernels[1].role, KernelRole::decode);
@@ -66,6 +75,8 @@ TEST(Library, RoundTrip) {
   EXPECT_EQ(view.kernels[1].info.query_floats, 128);
   EXPECT_EQ(view.kernels[1].info.partial_floats, 66);
   EXPECT_EQ(view.kernels[1].threads, 0);
+  EXPECT_EQ(view.kernels[1].rows, 8);
+  EXPECT_EQ(view.kernels[1].format, 1u);
   EXPECT_EQ(view.kernels[1].shared_bytes, 0);
   EXPECT_EQ(view.kernels[2].role, KernelRole::plan);
   EXPECT_EQ(view.kernels[2].target, "sm_90a");
@@ -76,11 +87,24 @@ TEST(Library, RoundTrip) {
   EXPECT_EQ(view.kernels[2].shared_bytes, 0x1d800);
 }
 
-TEST(Library, EmptyContentsAreALibrary) {
+TEST(Library, EmptyBlobsAndNoKernelsAreALibrary) {
   std::string bytes;
-  ASSERT_EQ(libraryBytes({}, bytes), "");
-  LibraryView view;
-  EXPECT_EQ(parseLibrary({bytes.data(), bytes.size()}, view), "");
+  LibraryContents contents;
+  contents.formats.resize(1), contents.layers.resize(1);
+  ASSERT_EQ(libraryBytes(contents, bytes), "");
+  EXPECT_EQ(parseError(bytes), "");
+}
+
+TEST(Library, NeedsAFormatAndALayer) {
+  for (int missing : {0, 1}) {
+    LibraryContents contents = example();
+    contents.kernels.clear();
+    missing ? contents.formats.clear() : contents.layers.clear();
+    std::string bytes;
+    EXPECT_EQ(libraryBytes(contents, bytes),
+              missing ? "expected 1 to 1024 formats in a library, got 0"
+                      : "expected 1 to 4096 layers in a library, got 0");
+  }
 }
 
 TEST(Library, RefusesEveryTruncation) {
@@ -102,13 +126,13 @@ TEST(Library, RefusesEveryChangedByte) {
 }
 
 TEST(Library, RefusesAnotherVersionAndNamesBoth) {
-  for (int field : {8, 12}) {
+  for (int version : {0, 7}) {
     std::string bytes = exampleBytes();
-    bytes[field] = 7;
+    bytes[8] = bytes[12] = char(version);
     EXPECT_TRUE(isOtherVersion({bytes.data(), bytes.size()}));
     const std::string error = parseError(bytes);
-    EXPECT_NE(error.find("version 0"), std::string::npos) << error;
-    EXPECT_NE(error.find("version 7"), std::string::npos) << error;
+    EXPECT_NE(error.find("version 1"), std::string::npos) << error;
+    EXPECT_NE(error.find("version " + std::to_string(version)), std::string::npos) << error;
   }
   const std::string bytes = exampleBytes();
   EXPECT_FALSE(isOtherVersion({bytes.data(), bytes.size()}));
@@ -125,6 +149,8 @@ TEST(Library, WriterRefusesWhatTheReaderWould) {
     return !libraryBytes(contents, bytes).empty() && bytes == "untouched";
   };
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.object = 3; }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.format = 2; }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.rows = 1; }));
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.symbol = ""; }));
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.symbol = std::string(64, 'a'); }));
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.symbol = std::string("a\0b", 3); }));
@@ -137,8 +163,12 @@ TEST(Library, WriterRefusesWhatTheReaderWould) {
   EXPECT_FALSE(refused([](LibraryKernel &k) { k.role = KernelRole::merge; }));
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.threads = 32; }));
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.shared_bytes = 1; }));
+  which = 1;
+  for (int32_t rows : {-1, 0, 4097})
+    EXPECT_TRUE(refused([&](LibraryKernel &k) { k.rows = rows; })) << rows;
+  EXPECT_FALSE(refused([](LibraryKernel &k) { k.role = KernelRole::merge, k.rows = 0; }));
   which = 2;
-  EXPECT_TRUE(refused([](LibraryKernel &k) { k.role = KernelRole(5); }));
+  EXPECT_TRUE(refused([](LibraryKernel &k) { k.role = KernelRole(kKernelRoles); }));
   EXPECT_TRUE(refused([](LibraryKernel &k) { k.role = KernelRole::merge; }));
   for (int32_t threads : {0, -32, 16, 33, 1056})
     EXPECT_TRUE(refused([&](LibraryKernel &k) { k.threads = threads; })) << threads;

@@ -47,13 +47,22 @@ CacheMethod exampleMethod() {
 
 LibraryContents example(const std::string &kernels = KVQ_TEST_KERNELS) {
   LibraryContents contents;
-  contents.method = methodText(exampleMethod());
   contents.manifest = R"({"pipeline":"example"})";
-  contents.constants.assign(reinterpret_cast<const char *>(kConstants), sizeof kConstants);
+  contents.formats = {{methodText(exampleMethod()),
+                       {reinterpret_cast<const char *>(kConstants), sizeof kConstants}}};
+  contents.layers = {{0, 0}, {0, 1}};
   contents.objects = {readAll(kernels)};
   const char *const symbols[] = {"kvq_append", "kvq_prepare", "kvq_decode", "kvq_merge"};
   for (uint32_t role = 0; role < 4; ++role)
-    contents.kernels.push_back({KernelRole(role), "cpu", "", symbols[role], 0, {kRatio, 2}});
+    contents.kernels.push_back({KernelRole(role),
+                                "cpu",
+                                "",
+                                symbols[role],
+                                0,
+                                {kRatio, 2},
+                                0,
+                                0,
+                                role == 0 ? 0 : int32_t(kRatio)});
   return contents;
 }
 
@@ -518,9 +527,9 @@ TEST(Runtime, OpenRefusesLibrariesThatCannotWork) {
   expectOpenError(KVQ_INVALID_FILE, "one size of workspace of the kernels for cpu",
                   [](C &c) { c.kernels[2].info.partial_floats += 1; });
   expectOpenError(KVQ_INVALID_FILE, "constant 'mean': expected 16 bytes at 0",
-                  [](C &c) { c.constants.resize(15); });
+                  [](C &c) { c.formats[0].constants.resize(15); });
   expectOpenError(KVQ_INVALID_FILE, "the method of the library is not valid",
-                  [](C &c) { c.method = "{}"; });
+                  [](C &c) { c.formats[0].method = "{}"; });
 }
 
 TEST(Runtime, LevelsOfInstructionSets) {
@@ -549,11 +558,11 @@ TEST(Runtime, OpenRefusesDamageAndOtherVersions) {
   auto openBytes = [&] { return kvq_open_memory(bytes.data(), bytes.size(), nullptr, &library); };
   ASSERT_EQ(openBytes(), KVQ_OK);
   kvq_close(library);
-  bytes[8] = 1;
+  bytes[8] = 0;
   EXPECT_EQ(openBytes(), KVQ_OTHER_VERSION);
   EXPECT_NE(std::string(kvq_last_error()).find("version 0"), std::string::npos);
   EXPECT_NE(std::string(kvq_last_error()).find("version 1"), std::string::npos);
-  bytes[8] = 0, bytes.back() ^= 1;
+  bytes[8] = 1, bytes.back() ^= 1;
   EXPECT_EQ(openBytes(), KVQ_INVALID_FILE);
   EXPECT_EQ(library, nullptr);
   EXPECT_EQ(kvq_open("/nonexistent/x.kvqlib", nullptr, &library), KVQ_IO_ERROR);

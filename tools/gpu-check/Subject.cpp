@@ -50,7 +50,7 @@ Subject::Subject(const std::string &name, FileBytes file, Device &device)
       error = refuseSide(*side);
   if (!error.empty())
     throw std::runtime_error(error);
-  constants = Constants(method, view.constants.data);
+  constants = Constants(method, view.formats.front().constants.data);
   layer = method.layers - 1;
 }
 

@@ -141,7 +141,7 @@ std::string Runner::checkTrace(const Trace &trace) const {
 
 std::string Runner::measure(const Trace &trace, size_t index, LayerErrors &out) {
   const TraceLayer &tensors = trace.layers[index];
-  const Constants constants(method, view.constants.data);
+  const Constants constants(method, view.formats.front().constants.data);
   LayerCache cache(*device, library.get(), method, trace, page,
                    method.layers == 1 ? 0 : int64_t(index));
   if (std::string error = cache.append(tensors); !error.empty())

@@ -134,18 +134,10 @@ Status chooseModule(const std::vector<KernelSet> &sets, const Device &device, Ke
   return {};
 }
 
-Status DeviceCode::open(const LibraryView &library, const std::vector<KernelSet> &sets,
-                        std::unique_ptr<DeviceCode> &out) {
-  auto code = std::make_unique<DeviceCode>();
-  code->library = &library;
-  if (std::all_of(sets.begin(), sets.end(), [](const KernelSet &s) { return s.target == "cpu"; })) {
-    const std::string others = listSets(sets, [](const KernelSet &) { return true; });
-    return {KVQ_UNSUPPORTED, "the library has no kernels for CUDA devices" +
-                                 (others.empty() ? others : ", only for " + others)};
-  }
-  if (Status status = code->device.open(); !status.ok())
-    return status;
-  if (Status status = chooseModule(sets, code->device, code->kernels); !status.ok())
+Status DeviceCode::open(const Device &device, const LibraryView &library, uint32_t format,
+                        const std::vector<KernelSet> &sets, std::unique_ptr<DeviceCode> &out) {
+  auto code = std::make_unique<DeviceCode>(device, library, format);
+  if (Status status = chooseModule(sets, device, code->kernels); !status.ok())
     return status;
   if (Status status = code->check(); !status.ok())
     return status;
@@ -212,7 +204,7 @@ Status DeviceCode::loadLocked() {
 }
 
 Status DeviceCode::loadModule() {
-  const ByteSpan bytes = library->objects[kernels.object()];
+  const ByteSpan bytes = library.objects[kernels.object()];
   // A copy, because the driver wants ptx to end in a zero byte.
   const std::string image(static_cast<const char *>(bytes.data), bytes.size);
   char log[1024] = "";
@@ -269,7 +261,7 @@ Status DeviceCode::loadKernel(KernelRole role) {
 }
 
 Status DeviceCode::loadConstants() {
-  const ByteSpan bytes = library->constants;
+  const ByteSpan bytes = library.formats[format].constants;
   if (!bytes.size)
     return {};
   const std::string what = "the library's constants, " + std::to_string(bytes.size) +

@@ -67,13 +67,15 @@ struct DeviceKernel {
   uint32_t threads = 0, sharedBytes = 0; ///< of a block
 };
 
+/// The code of one format.
 class DeviceCode {
 public:
-  /// The code of `library` for the current device; UNSUPPORTED, with the reason, if there is none.
-  /// `library` must outlive it. Loads nothing.
-  static Status open(const LibraryView &library, const std::vector<KernelSet> &sets,
-                     std::unique_ptr<DeviceCode> &out);
-  DeviceCode() = default;
+  /// The code of a format of `library` for `device`; UNSUPPORTED, with the reason, if it is not in
+  /// `sets`, those of the format. `device` and `library` must outlive it. Loads nothing.
+  static Status open(const Device &device, const LibraryView &library, uint32_t format,
+                     const std::vector<KernelSet> &sets, std::unique_ptr<DeviceCode> &out);
+  DeviceCode(const Device &device, const LibraryView &library, uint32_t format)
+      : device(device), library(library), format(format) {}
   DeviceCode(const DeviceCode &) = delete;
   DeviceCode &operator=(const DeviceCode &) = delete;
   ~DeviceCode();
@@ -83,7 +85,7 @@ public:
 
   /// Warps of a block of a kernel. May be asked before load.
   int64_t warps(KernelRole role) const { return kernels.role(role).threads / 32; }
-  const kvq_cpu_kernel_info &info() const { return kernels.role(KernelRole::decode).info; }
+  const WorkspaceFloats &info() const { return kernels.role(KernelRole::decode).info; }
   /// Blocks of the decode kernel: one for each multiprocessor, down to a power of two.
   int64_t decodeBlocks() const;
 
@@ -96,7 +98,7 @@ public:
   const void *constants() const { return constantsAt; }
   const std::string &symbol(KernelRole role) const { return kernels.role(role).symbol; }
 
-  Device device;
+  const Device &device;
 
 private:
   Status check() const;
@@ -106,7 +108,8 @@ private:
   Status loadConstants();
   void unload();
 
-  const LibraryView *library = nullptr;
+  const LibraryView &library;
+  const uint32_t format;
   KernelSet kernels;
   std::mutex mutex;
   std::atomic<bool> loaded{false};

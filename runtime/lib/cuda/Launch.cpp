@@ -56,10 +56,10 @@ void planTeams(const DeviceCode &code, const kvq_decode_args &args, DecodePlan &
   plan.teams = plan.blocks * warps / plan.teamWarps;
 }
 
-void planDecode(Arguments &check, const kvq_library &library, const kvq_decode_args &args,
+void planDecode(Arguments &check, const Format &format, const kvq_decode_args &args,
                 DecodePlan &plan) {
-  const DeviceCode &code = *library.device;
-  plan.heads = checkDecodeSize(check, library.method, args);
+  const DeviceCode &code = *format.device;
+  plan.heads = checkDecodeSize(check, format.method, args);
   check.range("split_tokens", args.split_tokens, 0, INT32_MAX);
   check.multiple("split_tokens", args.split_tokens, KVQ_GPU_UNIT_TOKENS);
   if (!check.ok() || args.batch == 0)
@@ -122,11 +122,12 @@ Status contextError(const DeviceCode &code, Result result) {
                                 errorText(*code.device.driver, result)};
 }
 
-kvq_gpu_decode_args kernelArguments(const kvq_library &library, const kvq_decode_args &args,
-                                    const DecodePlan &plan) {
+kvq_gpu_decode_args kernelArguments(const Format &format, int64_t layer,
+                                    const kvq_decode_args &args, const DecodePlan &plan) {
   kvq_gpu_decode_args out = {};
   char *workspace = static_cast<char *>(args.workspace);
-  out.common = kvq::kernelArguments(library, args, plan.heads, library.device->constants());
+  out.common = kvq::kernelArguments(format, args, plan.heads, format.device->constants());
+  out.common.layer = layer;
   out.common.query = reinterpret_cast<float *>(workspace);
   out.common.partial = reinterpret_cast<float *>(workspace + plan.partialAt);
   out.counters = reinterpret_cast<uint32_t *>(workspace + plan.countersAt);
@@ -139,15 +140,15 @@ kvq_gpu_decode_args kernelArguments(const kvq_library &library, const kvq_decode
 
 } // namespace
 
-Status launchAppend(kvq_library &library, const kvq_append_args &args) {
-  DeviceCode &code = *library.device;
-  if (Status status = checkAppendStep(library); !status.ok())
+Status launchAppend(const Format &format, int64_t layer, const kvq_append_args &args) {
+  DeviceCode &code = *format.device;
+  if (Status status = checkAppendStep(format); !status.ok())
     return status;
   Arguments check;
-  const CallHeads heads = checkAppendSize(check, library.method, args);
+  const CallHeads heads = checkAppendSize(check, format.method, args);
   if (!check.ok() || args.tokens == 0)
     return check.status;
-  checkAppend(check, library, args);
+  checkAppend(check, format, args);
   const int64_t warps = code.warps(KernelRole::append);
   const int64_t blocks = (args.tokens * heads.heads + warps - 1) / warps;
   if (check.ok() && blocks > INT32_MAX)
@@ -163,29 +164,30 @@ Status launchAppend(kvq_library &library, const kvq_append_args &args) {
   if (current.result != kSuccess)
     return contextError(code, current.result);
   kvq_cpu_append_args kernel = kvq::kernelArguments(args, heads, code.constants());
+  kernel.layer = layer;
   return launch(code, KernelRole::append, blocks, args.stream, false, &kernel);
 }
 
-Status workspaceSize(const kvq_library &library, const kvq_decode_args &args, size_t &bytes) {
+Status workspaceSize(const Format &format, const kvq_decode_args &args, size_t &bytes) {
   Arguments check;
   DecodePlan plan;
-  planDecode(check, library, args, plan);
+  planDecode(check, format, args, plan);
   if (!check.ok())
     return check.status;
-  if (Status status = library.device->load(); !status.ok())
+  if (Status status = format.device->load(); !status.ok())
     return status;
   bytes = size_t(plan.workspaceBytes);
   return {};
 }
 
-Status launchDecode(kvq_library &library, const kvq_decode_args &args) {
-  DeviceCode &code = *library.device;
+Status launchDecode(const Format &format, int64_t layer, const kvq_decode_args &args) {
+  DeviceCode &code = *format.device;
   Arguments check;
   DecodePlan plan;
-  planDecode(check, library, args, plan);
+  planDecode(check, format, args, plan);
   if (!check.ok() || args.batch == 0)
     return check.status;
-  checkDecode(check, library, args, plan.heads);
+  checkDecode(check, format, args, plan.heads);
   checkUnits(check, args, plan);
   checkWorkspace(check, args, plan.workspaceBytes);
   if (!check.ok())
@@ -195,7 +197,7 @@ Status launchDecode(kvq_library &library, const kvq_decode_args &args) {
   const CurrentContext current(code.device);
   if (current.result != kSuccess)
     return contextError(code, current.result);
-  kvq_gpu_decode_args kernel = kernelArguments(library, args, plan);
+  kvq_gpu_decode_args kernel = kernelArguments(format, layer, args, plan);
   if (!(args.flags & KVQ_DECODE_PLANNED))
     if (Status status = launch(code, KernelRole::plan, 1, args.stream, false, &kernel);
         !status.ok())

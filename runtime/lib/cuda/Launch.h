@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Append and decode on a CUDA device. Preconditions of all: the library has a device. Launches do
+// Append and decode on a CUDA device. Preconditions of all: the format has a device. Launches do
 // not allocate, on the host or the device, and do not wait.
 #pragma once
 
@@ -8,10 +8,11 @@
 
 namespace kvq::cuda {
 
-Status launchAppend(kvq_library &library, const kvq_append_args &args);
-Status launchDecode(kvq_library &library, const kvq_decode_args &args);
+/// `layer` is one of the format's constants; that of `args` is not read.
+Status launchAppend(const Format &format, int64_t layer, const kvq_append_args &args);
+Status launchDecode(const Format &format, int64_t layer, const kvq_decode_args &args);
 
 /// Bytes of the workspace of a decode. Loads the code, so that later calls only launch.
-Status workspaceSize(const kvq_library &library, const kvq_decode_args &args, size_t &bytes);
+Status workspaceSize(const Format &format, const kvq_decode_args &args, size_t &bytes);
 
 } // namespace kvq::cuda
