@@ -18,7 +18,7 @@ struct CpuArtifact {
   std::string pipeline; ///< text of the module that was compiled
 };
 
-/// A kernel of a GPU module; the numbers are those of kvq_kernel_info.
+/// A kernel of a GPU module.
 struct GpuKernel {
   ::kvq::KernelRole role; ///< append, plan, prepare or decode
   std::string symbol;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Workspace of the CPU decode kernels, in floats (kvq_kernel_info).
+// Workspace of the CPU decode kernels, in floats (kernel_abi.h).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Workspace and shared memory of the GPU decode kernels (kvq_kernel_info).
+// Workspace and shared memory of the GPU decode kernels (kernel_abi.h).
 #pragma once
 
 #include <cstdint>

@@ -117,7 +117,7 @@ typedef struct kvq_decode_kernel_args {
   int64_t layer, first_head;
   const void *constants;
   kvq_window_places windows; /* of formats with high-precision windows */
-  float *query;              /* workspace: see kvq_kernel_info */
+  float *query;              /* workspace: see the end of this file */
   float *partial;
 } kvq_decode_kernel_args;
 
@@ -133,7 +133,7 @@ typedef void (*kvq_cpu_decode_fn)(const kvq_decode_kernel_args *args, int64_t it
  * kvq_token_kernel_args, demote and commit kvq_demote_kernel_args, the others kvq_gpu_decode_args.
  *
  *   append, append_window, dequantize, demote
- *            one warp for each item; blocks of kvq_kernel_info::threads
+ *            one warp for each item; blocks of the kernel table's threads
  *   commit   one thread for each item
  *   plan     one block. Reads `lengths`; writes `plan` and clears `counters`. Holds for all layers
  *            of a step
@@ -170,16 +170,10 @@ typedef struct kvq_gpu_decode_args {
   int64_t team_warps; /* 1, 2, 4, ... up to the warps of a block */
 } kvq_gpu_decode_args;
 
-/* Of each kernel, in the library's kernel table. Workspace of a decode, in floats: `query` holds
- * query_floats per segment; `partial` holds partial_floats per (segment, split) of a CPU, per slot
- * of a GPU: with chunk_units 1, teams + segments slots, else one per chunk of the list. */
-typedef struct kvq_kernel_info {
-  int64_t query_floats;
-  int64_t partial_floats;
-  int32_t rows;         /* row class: query rows of a block of rows */
-  int32_t threads;      /* of a block; CPU: 0 */
-  int32_t shared_bytes; /* dynamic shared memory of a block; CPU: 0 */
-} kvq_kernel_info;
+/* Workspace of a decode, in floats, as the library's kernel table tells (WorkspaceFloats): `query`
+ * holds query_floats per segment; `partial` holds partial_floats per (segment, split) of a CPU, per
+ * slot of a GPU: with chunk_units 1, teams + segments slots, else one per chunk of the list. Row
+ * class, threads of a block and dynamic shared memory stand there too. */
 
 #ifdef __cplusplus
 }
