@@ -155,7 +155,7 @@ KernelName randomName(const Chip &chip, std::mt19937_64 &random) {
 std::string unsupportedInstance(const KernelName &name, const Chip &chip) {
   const ::kvq::CacheMethod method = methodOf(name);
   if (const int64_t rows = rowClassOf(method); rows != name.rows)
-    return "target " + chip.name + " expects at most " + std::to_string(rows) +
+    return std::string("target ") + chip.name + " expects at most " + std::to_string(rows) +
            " query rows for a V of " + std::to_string(name.value.dim) + " channels, got " +
            std::to_string(name.rows);
   return unsupportedOnGpu(method, chip);
