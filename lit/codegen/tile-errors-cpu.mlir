@@ -21,3 +21,15 @@ func.func @warps(%p: !llvm.ptr, %n: i64, %i: i64) {
     : (!llvm.ptr, i64, i64) -> (!kvq.tile_row<64>, f32, f32)
   return
 }
+
+// -----
+
+// So is a window with a softmax of its own.
+#side = #kvq.tile_side<dim = 64, bits = 2, group = 64, form = "min", params = f16>
+#record = #kvq.tile_record<k = #side, v = #side>
+func.func @window() {
+  // expected-error@+1 {{failed to legalize operation 'kvq.tile.init_window'}}
+  %t, %o = kvq.tile.init_window {record = #record, queries = 2 : i64}
+    : () -> (!kvq.fragment<window_softmax>, !kvq.fragment<window_output>)
+  return
+}

@@ -56,3 +56,17 @@ llvm.func @bits(%tile: !llvm.ptr, %n: i64) {
     : (!llvm.ptr, i64) -> !kvq.fragment<params>
   llvm.return
 }
+
+// -----
+
+// Integer accumulators take no rows.
+#side = #kvq.tile_side<dim = 64, bits = 2, group = 64, form = "min", params = f16>
+#record = #kvq.tile_record<k = #side, v = #side>
+llvm.func @values(%v: !llvm.ptr, %begin: i64, %end: i64) {
+  %o = builtin.unrealized_conversion_cast %v : !llvm.ptr to !kvq.fragment<output>
+  %p = builtin.unrealized_conversion_cast %v : !llvm.ptr to !kvq.fragment<probs>
+  // expected-error@+1 {{failed to legalize operation 'kvq.tile.accumulate_rows'}}
+  %r = kvq.tile.accumulate_rows %o, %v, %begin, %end, %p {record = #record, queries = 2 : i64, element = bf16}
+    : (!kvq.fragment<output>, !llvm.ptr, i64, i64, !kvq.fragment<probs>) -> !kvq.fragment<output>
+  llvm.return
+}

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What the byte and matrix instructions of a warp do, after the PTX ISA: prmt.b32,
-// movmatrix.m8n8.trans.b16 and mma.m16n8k32 of 8-bit integers. Lane = 4 g + t.
+// movmatrix.m8n8.trans.b16, mma.m16n8k32 of 8-bit integers and mma.m16n8k16 of 16-bit floats.
+// Lane = 4 g + t.
 #pragma once
+
+#include "runtime/reference/convert.h"
 
 #include <array>
 #include <cstdint>
@@ -50,6 +53,40 @@ inline void multiplyMatrices(std::array<Lanes, 4> &sums, const std::array<Lanes,
         const int32_t left = operandByte(a[i / 2 + 2 * h][4 * row + t], j, aSigned);
         const int32_t right = operandByte(b[h][4 * column + t], j, bSigned);
         sums[i][lane] += static_cast<uint32_t>(left * right);
+      }
+    }
+}
+
+/// A pair of 16-bit floats, the first in the lower half.
+inline uint32_t pairOf(ElementType type, double low, double high) {
+  return encodeElement(type, float(low)) | encodeElement(type, float(high)) << 16;
+}
+inline double elementOf(ElementType type, uint32_t pair, int j) {
+  return decodeElement(type, pair >> 16 * j & 0xffff);
+}
+
+/// What it does to each half of its operands: a * b + c, rounded once.
+inline uint32_t multiplyAddPairs(ElementType type, uint32_t a, uint32_t b, uint32_t c) {
+  auto half = [&](int j) {
+    return elementOf(type, a, j) * elementOf(type, b, j) + elementOf(type, c, j);
+  };
+  return pairOf(type, half(0), half(1));
+}
+
+/// Sums of every lane of an MMA of floats; not rounded.
+using Sums = std::array<std::array<double, 32>, 4>;
+
+/// sums += A * B. A register r + 2 h: row g + 8 r, columns 8 h + 2 t + j. B register h: rows 8 h +
+/// 2 t + j, column g. Sum 2 r + i: row g + 8 r, column 2 t + i.
+inline void multiplyPairs(Sums &sums, const std::array<Lanes, 4> &a, const std::array<Lanes, 2> &b,
+                          ElementType type) {
+  for (int lane = 0; lane < 32; ++lane)
+    for (int i = 0; i < 4; ++i) {
+      const int row = lane / 4, column = lane % 4 * 2 + i % 2;
+      for (int k = 0; k < 16; ++k) {
+        const int h = k / 8, t = k % 8 / 2, j = k % 2;
+        sums[i][lane] += elementOf(type, a[i / 2 + 2 * h][4 * row + t], j) *
+                         elementOf(type, b[h][4 * column + t], j);
       }
     }
 }

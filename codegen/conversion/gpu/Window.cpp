@@ -27,13 +27,14 @@ public:
   Value row(int r) { return emit.add(emit.shr(emit.lane(), 2), emit.word(8 * r)); }
 
   Value counts(int r) {
-    return emit.bitAnd(emit.less(row(r), end), emit.less(emit.sub(begin, emit.word(1)), row(r)));
+    Value mine = row(r);
+    return emit.bitAnd(emit.less(mine, end), emit.less(emit.sub(begin, emit.word(1)), mine));
   }
 
   /// `bytes` of lane t = 0 of row r; another row that counts stands in for one that does not.
   Value address(Value rows, int r, int64_t rowBytes, int64_t bytes) {
-    Value last = emit.sub(end, emit.word(1));
-    Value read = emit.select(emit.less(row(r), last), row(r), last);
+    Value last = emit.sub(end, emit.word(1)), read = row(r);
+    read = emit.select(emit.less(read, last), read, last);
     read = emit.select(emit.less(read, begin), begin, read);
     Value at = emit.add(emit.mul(emit.wide(read), rowBytes),
                         emit.mul(emit.wide(emit.bitAnd(emit.lane(), emit.word(3))), bytes));
