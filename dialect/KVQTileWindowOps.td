@@ -4,8 +4,8 @@
 // basis of the codes and centered like them, `dim` elements each, one after another.
 //
 // A tile is 16 rows that follow one another; `rows` is the address of its row 0, aligned to 16 bytes. Of them the rows
-// `begin` up to `end` count. `begin` may be negative and `end` beyond the tile, but some row of the tile must count. No
-// other row is read: its bytes may be stale. All 16 lie in one page, so pages are multiples of 16 tokens.
+// `begin` up to `end` count; `begin` may be negative and `end` beyond the tile. The bytes of the others may be stale, and
+// have no part in any result. All 16 lie in one page, so pages are multiples of 16 tokens.
 #ifndef KVQ_TILE_WINDOW_OPS
 #define KVQ_TILE_WINDOW_OPS
 
@@ -76,8 +76,8 @@ def KVQ_TileWeighWindowOp : KVQ_TileOp<"tile.weigh_window"> {
   let summary = "one step of the online softmax over 16 scores of each query, its p in two parts of `element`";
   let description = [{
     Raises the running maximum m to that of the tile and brings the sum and the outputs to it. p, in proportion to
-    exp(score - m), is a sum of two elements, rounded less than 2^-16 of itself; exactly 0 for a score of -inf, also
-    where every score is.
+    exp(score - m), is a sum of two elements that errs by less than 2^-16 of p, or 2^-38 of the largest; exactly 0
+    for a score of -inf, also where every score is.
 
     ```mlir
     %t, %p, %w = kvq.tile.weigh_window %s, %o, %scores {record = #record, queries = 4 : i64, element = bf16}

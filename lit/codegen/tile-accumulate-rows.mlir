@@ -6,12 +6,15 @@
 
 // p times the row for each query, in the order of channels.
 // CHECK-LABEL: func.func @accumulate
-// CHECK-SAME:    (%[[ROWS:[a-z0-9]+]]: !llvm.ptr,
+// CHECK-SAME:    (%[[ROWS:[a-z0-9]+]]: !llvm.ptr, %[[BEGIN:[a-z0-9]+]]: i64, %[[END:[a-z0-9]+]]: i64,
 // CHECK-DAG:     %[[ROW:.*]] = arith.constant 128 : i64
 // CHECK-DAG:     %[[EIGHT:.*]] = arith.constant 8 : i64
 // CHECK-DAG:     %[[TOKENS:.*]] = arith.constant 16 : i64
 // Of the softmax.
 // CHECK:         arith.fptosi {{.*}} vector<16xi32>
+// Only where some row counts.
+// CHECK:         arith.cmpi slt, %[[BEGIN]], %[[END]] : i64
+// CHECK:         scf.if
 // CHECK:         scf.for %[[TOKEN:.*]] = %{{.*}} to %[[TOKENS]]
 // CHECK:           arith.minsi %[[TOKEN]],
 // CHECK:           arith.muli %{{.*}}, %[[ROW]]

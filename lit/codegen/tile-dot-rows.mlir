@@ -9,6 +9,7 @@
 // CHECK-SAME:    (%[[ROWS:[a-z0-9]+]]: !llvm.ptr, %[[BEGIN:[a-z0-9]+]]: i64, %[[END:[a-z0-9]+]]: i64,
 // CHECK-DAG:     %[[ROW:.*]] = arith.constant 128 : i64
 // CHECK-DAG:     %[[TOKENS:.*]] = arith.constant 16 : i64
+// CHECK-DAG:     %[[FIFTEEN:.*]] = arith.constant 15 : i64
 // CHECK:         scf.for
 // CHECK-COUNT-8: llvm.store %{{.*}} : vector<8xf32>
 // CHECK-NOT:     llvm.store
@@ -17,7 +18,8 @@
 // CHECK:           %[[LAST:.*]] = arith.subi %[[END]],
 // CHECK:           %[[ATMOST:.*]] = arith.minsi %[[TOKEN]], %[[LAST]]
 // CHECK:           %[[BEFORE:.*]] = arith.cmpi slt, %[[ATMOST]], %[[BEGIN]]
-// CHECK:           %[[READ:.*]] = arith.select %[[BEFORE]], %[[BEGIN]], %[[ATMOST]]
+// CHECK:           %[[NEAREST:.*]] = arith.select %[[BEFORE]], %[[BEGIN]], %[[ATMOST]]
+// CHECK:           %[[READ:.*]] = arith.andi %[[NEAREST]], %[[FIFTEEN]] : i64
 // CHECK:           arith.muli %[[READ]], %[[ROW]]
 // CHECK-COUNT-4:   -> vector<16xi16>
 // CHECK:           scf.for

@@ -166,8 +166,8 @@ private:
 void check(const Shape &shape, CpuLevel level, int64_t begin, int64_t end, double spread) {
   auto library = compile(shape, level);
   ASSERT_TRUE(library);
-  // The first tile is the one of row `begin`.
-  const int64_t before = begin / 16 * 16, tiles = (end + 15) / 16 - begin / 16;
+  // The first tile is the one of row `begin`; in the last one no row counts.
+  const int64_t before = begin / 16 * 16, tiles = (end + 15) / 16 - begin / 16 + 1;
   const int64_t rows = before + 16 * tiles;
   Lcg random(begin + end);
   StoredRows k(shape.element, rows, shape.keyDim, 0, random);

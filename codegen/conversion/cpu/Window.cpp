@@ -15,6 +15,8 @@ void loadRow(Numeric &emit, Value rows, Value row, Value begin, Value end, int64
              Type element, Value target) {
   Value read = emit.min(row, emit.sub(end, emit.index(1)));
   read = emit.select(emit.less(read, begin), begin, read);
+  // Of the tile even where no row counts.
+  read = emit.bitAnd(read, emit.index(kTileTokens - 1));
   Value source = emit.offset(rows, emit.mul(read, 2 * dim));
   Type stored = emit.vec(kLanes, emit.storageOf(element));
   for (int64_t channel = 0; channel < dim; channel += kLanes) {
@@ -97,6 +99,15 @@ class AccumulateRows : public CpuPattern<TileAccumulateRowsOp> {
   using CpuPattern::CpuPattern;
 
   SmallVector<Value> lower(TileAccumulateRowsOp op, Adaptor operands, Numeric &emit) const final {
+    Value begin = operands.getBegin(), end = operands.getEnd();
+    Value some = emit.bitAnd(emit.less(begin, end), emit.less(emit.index(0), end));
+    some = emit.bitAnd(some, emit.less(begin, emit.index(kTileTokens)));
+    // Where no row counts, stale bytes would be read, of which a p of 0 makes no numbers.
+    emit.when(some, [&] { accumulate(op, operands, emit); });
+    return {operands.getOutput()};
+  }
+
+  void accumulate(TileAccumulateRowsOp op, Adaptor operands, Numeric &emit) const {
     const TileMap &map = lowering.map(op.getRecord());
     OutputMap output(map);
     int64_t queries = op.getQueries(), dim = map.spec.v.dim;
@@ -122,7 +133,6 @@ class AccumulateRows : public CpuPattern<TileAccumulateRowsOp> {
       Value target = emit.offset(operands.getOutput(), emit.mul(q, output.bytes()));
       emit.loop(kRows, [&](Value g) { addRow(emit, map, output, source, g, target); });
     });
-    return {operands.getOutput()};
   }
 
   /// Adds the channels of row g to a lane of each: flush sums all lanes of a channel.

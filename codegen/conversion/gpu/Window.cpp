@@ -31,11 +31,19 @@ public:
     return emit.bitAnd(emit.less(mine, end), emit.less(emit.sub(begin, emit.word(1)), mine));
   }
 
+  /// Whether some row of the tile counts; the same in all lanes.
+  Value some() {
+    Value inside = emit.bitAnd(emit.less(emit.word(0), end), emit.less(begin, emit.word(16)));
+    return emit.bitAnd(inside, emit.less(begin, end));
+  }
+
   /// `bytes` of lane t = 0 of row r; another row that counts stands in for one that does not.
   Value address(Value rows, int r, int64_t rowBytes, int64_t bytes) {
     Value last = emit.sub(end, emit.word(1)), read = row(r);
     read = emit.select(emit.less(read, last), read, last);
     read = emit.select(emit.less(read, begin), begin, read);
+    // Of the tile even where no row counts.
+    read = emit.bitAnd(read, emit.word(15));
     Value at = emit.add(emit.mul(emit.wide(read), rowBytes),
                         emit.mul(emit.wide(emit.bitAnd(emit.lane(), emit.word(3))), bytes));
     return emit.offset(rows, at);
@@ -218,14 +226,9 @@ class WeighWindow : public GpuPattern<TileWeighWindowOp> {
 
 class AccumulateWindow : public GpuPattern<TileAccumulateWindowOp> {
   using GpuPattern::GpuPattern;
-  SmallVector<Value> lower(TileAccumulateWindowOp op, Adaptor operands,
-                           WarpEmit &emit) const final {
-    const FragmentMap &map = lowering.map(op.getRecord());
-    WindowSums sums(emit, map, op.getQueries(), Value(), operands.getOutput());
-    LaneRows rows(emit, operands.getBegin(), operands.getEnd());
-    SmallVector<Value> addresses;
-    for (int r = 0; r < 2; ++r)
-      addresses.push_back(rows.address(operands.getRows(), r, 2 * map.spec.v.dim, kValueBytes));
+
+  static void accumulate(WindowSums &sums, ArrayRef<Value> addresses, Value weights, Type element) {
+    WarpEmit &emit = sums.emit;
     SmallVector<Value> words[2];
     for (int64_t mTile = 0; mTile < sums.mTiles; ++mTile) {
       if (mTile % 2 == 0)
@@ -238,12 +241,25 @@ class AccumulateWindow : public GpuPattern<TileAccumulateWindowOp> {
         std::array<Value, 4> sum;
         for (int i = 0; i < 4; ++i)
           sum[i] = sums.get(n, mTile, i);
-        emit.multiplyPairs(sum, a, emit.loadWord(operands.getWeights(), 8 * n),
-                           emit.loadWord(operands.getWeights(), 8 * n + 4), op.getElement());
+        emit.multiplyPairs(sum, a, emit.loadWord(weights, 8 * n), emit.loadWord(weights, 8 * n + 4),
+                           element);
         for (int i = 0; i < 4; ++i)
           sums.put(sum[i], n, mTile, i);
       }
     }
+  }
+
+  SmallVector<Value> lower(TileAccumulateWindowOp op, Adaptor operands,
+                           WarpEmit &emit) const final {
+    const FragmentMap &map = lowering.map(op.getRecord());
+    WindowSums sums(emit, map, op.getQueries(), Value(), operands.getOutput());
+    LaneRows rows(emit, operands.getBegin(), operands.getEnd());
+    SmallVector<Value> addresses;
+    for (int r = 0; r < 2; ++r)
+      addresses.push_back(rows.address(operands.getRows(), r, 2 * map.spec.v.dim, kValueBytes));
+    // Where no row counts, stale bytes were read, of which weights of 0 make no numbers.
+    emit.when(rows.some(),
+              [&] { accumulate(sums, addresses, operands.getWeights(), op.getElement()); });
     return {operands.getOutput()};
   }
 };

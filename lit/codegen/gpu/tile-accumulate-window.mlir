@@ -6,7 +6,7 @@
 
 // Rows g and g + 8, 16 t bytes on: a vector has the words of two m-tiles. Transposed, word a of row r is register a + 2 r.
 // CHECK-LABEL: llvm.func @accumulate
-// CHECK-SAME:    (%[[ROWS:[a-z0-9]+]]: !llvm.ptr,
+// CHECK-SAME:    (%[[ROWS:[a-z0-9]+]]: !llvm.ptr, %[[BEGIN:[a-z0-9]+]]: i64, %[[END:[a-z0-9]+]]: i64,
 // CHECK-DAG:     %[[SIXTEEN:.*]] = arith.constant 16 : i64
 // CHECK-DAG:     %[[ROW:.*]] = arith.constant 128 : i64
 // Of the weights.
@@ -16,6 +16,12 @@
 // CHECK:         arith.muli %{{.*}}, %[[ROW]] : i64
 // CHECK:         %[[A0:.*]] = llvm.getelementptr %[[ROWS]]
 // CHECK:         %[[A1:.*]] = llvm.getelementptr %[[ROWS]]
+// Only where some row counts.
+// CHECK-DAG:     %[[PAST:.*]] = arith.cmpi sgt, %[[AFTER:.*]], %[[NOTHING:.*]] : i32
+// CHECK-DAG:     %[[INSIDE:.*]] = arith.cmpi slt, %[[FIRST:.*]], %{{.*}} : i32
+// CHECK-DAG:     arith.andi %[[PAST]], %[[INSIDE]]
+// CHECK-DAG:     arith.cmpi slt, %[[FIRST]], %[[AFTER]] : i32
+// CHECK:         scf.if
 // CHECK:         %[[V0:.*]] = llvm.load %[[A0]] {alignment = 16 : i64} : !llvm.ptr -> vector<4xi32>
 // CHECK:         %[[W00:.*]] = vector.extract %[[V0]][0]
 // CHECK:         %[[W01:.*]] = vector.extract %[[V0]][1]

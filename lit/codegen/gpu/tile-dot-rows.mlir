@@ -15,13 +15,15 @@
 // CHECK-DAG:     %[[LOWER:.*]] = arith.constant 16704 : i32
 // CHECK-DAG:     %[[ROW:.*]] = arith.constant 128 : i64
 // CHECK-DAG:     %[[EIGHT:.*]] = arith.constant 8 : i64
+// CHECK-DAG:     %[[FIFTEEN:.*]] = arith.constant 15 : i32
 // CHECK:         %[[FIRST:.*]] = arith.trunci %[[BEGIN]] : i64 to i32
 // CHECK:         %[[AFTER:.*]] = arith.trunci %[[END]] : i64 to i32
 // CHECK:         %[[LAST:.*]] = arith.subi %[[AFTER]], %{{.*}} : i32
 // CHECK:         %[[NOTLAST:.*]] = arith.cmpi slt, %[[G:.*]], %[[LAST]]
 // CHECK:         %[[ATMOST:.*]] = arith.select %[[NOTLAST]], %[[G]], %[[LAST]]
 // CHECK:         %[[BEFORE:.*]] = arith.cmpi slt, %[[ATMOST]], %[[FIRST]]
-// CHECK:         %[[READ:.*]] = arith.select %[[BEFORE]], %[[FIRST]], %[[ATMOST]]
+// CHECK:         %[[NEAREST:.*]] = arith.select %[[BEFORE]], %[[FIRST]], %[[ATMOST]]
+// CHECK:         %[[READ:.*]] = arith.andi %[[NEAREST]], %[[FIFTEEN]] : i32
 // CHECK:         arith.muli %{{.*}}, %[[EIGHT]] : i64
 // CHECK:         %[[WIDE:.*]] = arith.extsi %[[READ]]
 // CHECK:         arith.muli %[[WIDE]], %[[ROW]] : i64
