@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <tuple>
 
 #define ARG(field) offsetof(kvq_decode_kernel_args, field)
 
@@ -94,14 +95,15 @@ Value KernelBuilder::tileAddress(Value seq, Value head, Value token) {
 }
 
 std::pair<Value, Value> KernelBuilder::splitsOf(const Segment &segment) {
-  Value length = lengthOf(segment.seq), perSplit = argument(ARG(split_tokens));
-  Value zero = emit.index(0);
+  Value tokens = quantizedOf(segment.seq), perSplit = argument(ARG(split_tokens));
+  Value zero = emit.index(0), first = zero;
+  Value end = emit.div(emit.add(tokens, emit.sub(perSplit, emit.index(1))), perSplit);
+  if (windowed()) // the partial result of the window comes first, and all others follow it
+    return {zero, end};
   // The first token that the first query token attends.
   Value attended = emit.add(emit.sub(argument(ARG(window)), emit.index(1)), segment.tokens);
-  Value first = emit.sub(length, attended);
-  first = emit.select(emit.less(first, zero), zero, first);
-  Value end = emit.div(emit.add(length, emit.sub(perSplit, emit.index(1))), perSplit);
-  return {emit.div(first, perSplit), end};
+  first = emit.sub(tokens, attended);
+  return {emit.div(emit.select(emit.less(first, zero), zero, first), perSplit), end};
 }
 
 std::pair<Value, Value> KernelBuilder::attendTile(const Segment &segment, Value query, Value bounds,
@@ -119,7 +121,7 @@ std::pair<Value, Value> KernelBuilder::attendTile(const Segment &segment, Value 
       TileDotOp::create(builder, loc, fragment(FragmentKind::dots), tile, query, record, queries);
   Value scores = TileScoreOp::create(builder, loc, fragment(FragmentKind::scores), dots, keyParams,
                                      query, record, queries);
-  scores = finishScores(scores, query, bounds, token, /*tiles=*/1);
+  scores = finishScores(scores, query, bounds, emit.add(token, method.sink), /*tiles=*/1);
   auto softmax = TileSoftmaxOp::create(builder, loc, fragment(FragmentKind::softmax),
                                        fragment(FragmentKind::probs),
                                        fragment(FragmentKind::factors), state, scores, queries);
@@ -149,40 +151,60 @@ Value KernelBuilder::finishScores(Value scores, Value query, Value bounds, Value
                                   queries, tiles);
 }
 
-void KernelBuilder::decode() {
+/// The partial result of `attend`, which takes query, bounds, state and output.
+void KernelBuilder::attendPart(const Segment &segment, AttendFn attend) {
   OpBuilder &builder = emit.builder;
   Location loc = emit.loc;
-  Value splits = argument(ARG(max_splits)), split = emit.rem(item, splits);
-  Segment segment = segmentAt(emit.div(item, splits));
+  Workspace space = workspaceOf(method);
+  Value workspace =
+      emit.offset(pointerArgument(ARG(query)), emit.mul(segment.number, 4 * space.queryFloats()));
+  Value query = TileLoadQueryOp::create(builder, loc, fragment(FragmentKind::query), workspace,
+                                        record, queries);
+  Value state = TileInitSoftmaxOp::create(builder, loc, fragment(FragmentKind::softmax), queries,
+                                          /*record=*/TileRecordAttr());
+  Value output = TileInitOutputOp::create(builder, loc, fragment(FragmentKind::output),
+                                          /*partial=*/Value(), record, queries);
+  std::tie(state, output) = attend(query, boundsOf(segment), state, output);
+  Value partial =
+      emit.offset(pointerArgument(ARG(partial)), emit.mul(item, 4 * space.partialFloats()));
+  TileFlushOp::create(builder, loc, output, state, partial, record, queries);
+}
+
+void KernelBuilder::decode() {
+  OpBuilder &builder = emit.builder;
+  Value parts = partsOf(), part = emit.rem(item, parts);
+  Segment segment = segmentAt(emit.div(item, parts));
+  Value split = part;
+  if (windowed()) {
+    emit.when(emit.equal(part, emit.index(0)), [&] {
+      attendPart(segment, [&](Value query, Value bounds, Value state, Value output) {
+        return attendWindow(segment, query, bounds, state, output);
+      });
+    });
+    split = emit.sub(part, emit.index(1));
+  }
   auto [firstSplit, endSplit] = splitsOf(segment);
   Value perSplit = argument(ARG(split_tokens)), begin = emit.mul(split, perSplit);
-  Value end = emit.min(lengthOf(segment.seq), emit.add(begin, perSplit));
+  Value end = emit.min(quantizedOf(segment.seq), emit.add(begin, perSplit));
   Value wanted = emit.bitAnd(emit.less(split, endSplit), emit.less(firstSplit, emit.add(split, 1)));
   emit.when(wanted, [&] {
-    Workspace space = workspaceOf(method);
-    Value workspace =
-        emit.offset(pointerArgument(ARG(query)), emit.mul(segment.number, 4 * space.queryFloats()));
-    Value query = TileLoadQueryOp::create(builder, loc, fragment(FragmentKind::query), workspace,
-                                          record, queries);
-    Value state = TileInitSoftmaxOp::create(builder, loc, fragment(FragmentKind::softmax), queries,
-                                            /*record=*/TileRecordAttr());
-    Value output = TileInitOutputOp::create(builder, loc, fragment(FragmentKind::output),
-                                            /*partial=*/Value(), record, queries);
-    Value bounds = boundsOf(segment);
-    auto loop = scf::ForOp::create(builder, loc, begin, end, emit.index(kTileTokens),
-                                   ValueRange{state, output});
-    {
+    attendPart(segment, [&](Value query, Value bounds, Value state, Value output) {
+      auto loop = scf::ForOp::create(builder, emit.loc, begin, end, emit.index(kTileTokens),
+                                     ValueRange{state, output});
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(loop.getBody());
       auto [next, sums] = attendTile(segment, query, bounds, loop.getInductionVar(), end,
                                      loop.getRegionIterArg(0), loop.getRegionIterArg(1));
-      scf::YieldOp::create(builder, loc, ValueRange{next, sums});
-    }
-    Value partial =
-        emit.offset(pointerArgument(ARG(partial)), emit.mul(item, 4 * space.partialFloats()));
-    TileFlushOp::create(builder, loc, loop.getResult(1), loop.getResult(0), partial, record,
-                        queries);
+      scf::YieldOp::create(builder, emit.loc, ValueRange{next, sums});
+      return std::pair<Value, Value>(loop.getResult(0), loop.getResult(1));
+    });
   });
+}
+
+/// Partial results of a segment: of its splits, before them of the window's rows.
+Value KernelBuilder::partsOf() {
+  Value splits = argument(ARG(max_splits));
+  return windowed() ? emit.add(splits, 1) : splits;
 }
 
 } // namespace mlir::kvq

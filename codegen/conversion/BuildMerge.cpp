@@ -69,14 +69,17 @@ void KernelBuilder::merge() {
   Workspace space = workspaceOf(method);
   int64_t stride = 4 * space.partialFloats();
   auto [firstSplit, endSplit] = splitsOf(segment);
-  Value first = emit.add(emit.mul(item, argument(ARG(max_splits))), firstSplit);
+  Value first = emit.add(emit.mul(item, partsOf()), firstSplit);
   Value partials = emit.offset(pointerArgument(ARG(partial)), emit.mul(first, stride));
+  Value count = emit.sub(endSplit, firstSplit);
+  if (windowed())
+    count = emit.add(count, 1);
   Value workspace =
       emit.offset(pointerArgument(ARG(query)), emit.mul(item, 4 * space.queryFloats()));
   emit.loop(emit.index(0), segment.rows, 1, [&](Value q) {
-    auto combined = TileCombineOp::create(
-        builder, emit.loc, row(method.value.record.dim), emit.f32(), emit.f32(), partials,
-        emit.sub(endSplit, firstSplit), q, sinkOf(segment, q, workspace), stride, queries);
+    auto combined = TileCombineOp::create(builder, emit.loc, row(method.value.record.dim),
+                                          emit.f32(), emit.f32(), partials, count, q,
+                                          sinkOf(segment, q, workspace), stride, queries);
     Value out = finishOutput(combined.getRow(), combined.getMass());
     storeOutput(segment, q, out, emit.fadd(combined.getLse(), shiftOf(workspace, q)));
   });

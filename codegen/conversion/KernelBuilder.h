@@ -64,6 +64,8 @@ protected:
   std::pair<Value, Value> placeOf(const Segment &segment, Value q);
   /// Tokens in the cache, i64.
   virtual Value lengthOf(Value seq);
+  /// Of these the tokens in records, i64: they begin behind those of the sink.
+  virtual Value quantizedOf(Value seq);
   Value boundsOf(const Segment &segment);
   /// The learned logit of a row, less what centering K took from its logits; -inf without.
   Value sinkOf(const Segment &segment, Value q, Value workspace);
@@ -79,11 +81,30 @@ protected:
   /// Where the page ids of a sequence begin.
   Value pageIds(Value seq);
   Value tileAddress(Value seq, Value head, Value token);
+  using AttendFn = function_ref<std::pair<Value, Value>(Value, Value, Value, Value)>;
+  void attendPart(const Segment &segment, AttendFn attend);
+  Value partsOf();
   /// The first split that some row of the segment attends, and the one after the last.
   std::pair<Value, Value> splitsOf(const Segment &segment);
   /// Tokens `token` up to `end`, at most a tile, of the records. What becomes of state and output.
   std::pair<Value, Value> attendTile(const Segment &segment, Value query, Value bounds, Value token,
                                      Value end, Value state, Value output);
+
+  // High-precision windows (BuildWindow.cpp).
+  bool windowed() const { return method.sink || method.recent; }
+  /// 16 rows of a window that follow one another: where they lie, the position of the first, and
+  /// which of them count, `begin` up to `end`.
+  struct WindowTile {
+    Value keys, values, position, begin, end;
+  };
+  /// Tokens of the sink; i64.
+  Value sinkTokens(Value length);
+  /// The tile of rows `row` on, a multiple of 16, of the sink (i1) or of the recent window.
+  WindowTile windowTile(const Segment &segment, Value isSink, Value row);
+  Value windowScores(const WindowTile &tile, Value query, Value bounds);
+  std::pair<Value, Value> attendWindow(const Segment &segment, Value query, Value bounds,
+                                       Value state, Value output);
+
   Value finishScores(Value scores, Value query, Value bounds, Value first, int64_t tiles);
   Value finishOutput(Value row, Value mass);
   void storeOutput(const Segment &segment, Value q, Value row, Value lse);

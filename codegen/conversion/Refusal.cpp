@@ -28,10 +28,12 @@ std::string Refusal::ofMethod(const ::kvq::CacheMethod &method) const {
     return reason;
   if (std::string reason = ofSide("value", method.value.record); !reason.empty())
     return reason;
-  if (method.sink || method.recent)
-    return refuse("no high-precision windows",
-                  "sink = " + std::to_string(method.sink) +
-                      " and recent = " + std::to_string(method.recent));
+  if (method.sink || method.recent) {
+    const ::kvq::ElementType key = method.key.storedRows(), value = method.value.storedRows();
+    if (key != value || key == ::kvq::ElementType::f32)
+      return refuse("rotated rows of f16 or of bf16 for high-precision windows, for K as for V",
+                    std::string(::kvq::elementName(key)) + " and " + ::kvq::elementName(value));
+  }
   if (method.kv_heads <= 0 || method.q_heads % method.kv_heads ||
       method.q_heads / method.kv_heads < 1 || method.q_heads / method.kv_heads > 64)
     return refuse("1 to 64 query heads per KV head",

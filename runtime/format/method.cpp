@@ -317,6 +317,14 @@ CacheMethod readMethod(Reader &reader) {
 
 } // namespace
 
+ElementType SideMethod::storedRows() const {
+  ElementType type = rows;
+  for (const Step &step : steps)
+    if (step.kind != Step::Kind::clip)
+      type = step.result;
+  return type;
+}
+
 RecordSpec CacheMethod::record() const {
   RecordSpec spec;
   spec.page = page;

@@ -69,6 +69,9 @@ struct SideMethod {
   ElementType rows = ElementType::bf16; ///< element type of the rows handed to append.
   std::vector<Step> steps;
   RoundRule round;
+
+  /// Element type of the rotated row: what high-precision windows store.
+  ElementType storedRows() const;
 };
 
 /// A constant of the constants blob: f32, row-major, at a byte offset that is a multiple of 64.

@@ -37,11 +37,27 @@ GpuKernelBuilder::Plan GpuKernelBuilder::planArrays() {
   plan.teamUnit = emit.offset(plan.teamSequence, emit.mul(teams, 4));
   plan.lengths = emit.offset(plan.teamUnit, emit.mul(teams, 4));
   plan.firstUnits = emit.offset(plan.lengths, emit.mul(batch, 4));
+  plan.quantized = emit.offset(plan.firstUnits, emit.mul(batch, 4));
   return plan;
 }
 
 Value GpuKernelBuilder::lengthOf(Value seq) {
   return warpEmit.wide(planWord(planArrays().lengths, seq));
+}
+
+Value GpuKernelBuilder::quantizedOf(Value seq) {
+  return windowed() ? warpEmit.wide(planWord(planArrays().quantized, seq)) : lengthOf(seq);
+}
+
+GpuKernelBuilder::WindowUnits GpuKernelBuilder::windowUnits(Value length, Value quantized) {
+  WarpEmit &emit = warpEmit;
+  Value unit = emit.index(KVQ_GPU_UNIT_TOKENS), zero = emit.index(0);
+  auto upTo = [&](Value tokens) {
+    return emit.div(emit.add(tokens, emit.sub(unit, emit.index(1))), unit);
+  };
+  Value end = emit.sub(length, emit.index(method.sink)), first = emit.div(quantized, unit);
+  Value recent = emit.select(emit.less(quantized, end), emit.sub(upTo(end), first), zero);
+  return {upTo(sinkTokens(length)), recent, first};
 }
 
 /// Clamps the length of a sequence, and finds the first unit that a query of it attends and how
@@ -55,17 +71,26 @@ Value GpuKernelBuilder::planSequence(const Plan &plan, Value seq) {
     Value faults = pointerArgument(GPU_ARG(faults));
     emit.store(emit.bitOr(emit.load(emit.i32(), faults), emit.word(1)), faults);
   });
+  auto put = [&](Value value, Value array) {
+    emit.store(emit.narrowWord(value), emit.offset(array, emit.mul(seq, 4)));
+  };
+  put(length, plan.lengths);
+  Value quantized = length;
+  if (windowed())
+    put(quantized = KernelBuilder::quantizedOf(seq), plan.quantized);
   Segment segment = segmentOf(seq, seq, zero, zero);
   Value attended = emit.add(emit.sub(segment.tokens, emit.index(1)), argument(ARG(window)));
-  Value first = emit.sub(length, attended);
+  Value first = emit.sub(emit.sub(length, attended), emit.index(method.sink));
   first = emit.select(emit.less(first, zero), zero, first);
-  Value unit = emit.index(KVQ_GPU_UNIT_TOKENS);
-  Value firstUnit = emit.div(first, unit);
-  Value units =
-      emit.sub(emit.div(emit.add(length, emit.sub(unit, emit.index(1))), unit), firstUnit);
+  Value unit = emit.index(KVQ_GPU_UNIT_TOKENS), firstUnit = emit.div(first, unit);
+  Value end = emit.div(emit.add(quantized, emit.sub(unit, emit.index(1))), unit);
+  Value units = emit.select(emit.less(firstUnit, end), emit.sub(end, firstUnit), zero);
+  if (windowed()) {
+    WindowUnits window = windowUnits(length, quantized);
+    units = emit.add(units, emit.add(window.sink, window.recent));
+  }
   units = emit.select(emit.less(zero, segment.tokens), units, zero);
-  emit.store(emit.narrowWord(length), emit.offset(plan.lengths, emit.mul(seq, 4)));
-  emit.store(emit.narrowWord(firstUnit), emit.offset(plan.firstUnits, emit.mul(seq, 4)));
+  put(firstUnit, plan.firstUnits);
   return emit.narrowWord(units);
 }
 

@@ -27,14 +27,21 @@ public:
 protected:
   /// The plan's arrays (kvq_gpu_decode_args).
   struct Plan {
-    Value units, chunks, teamSequence, teamUnit, lengths, firstUnits;
+    Value units, chunks, teamSequence, teamUnit, lengths, firstUnits, quantized;
   };
   Plan planArrays();
   Value planWord(Value array, Value index) {
     return warpEmit.load(warpEmit.i32(), warpEmit.offset(array, warpEmit.mul(index, 4)));
   }
-  /// As the plan clamped it.
+  // As the plan clamped them.
   Value lengthOf(Value seq) override;
+  Value quantizedOf(Value seq) override;
+  /// A segment's units of window rows, which come before those of its records: of the sink, of the
+  /// recent window, and the number of the first unit of rows of the latter.
+  struct WindowUnits {
+    Value sink, recent, first;
+  };
+  WindowUnits windowUnits(Value length, Value quantized);
   /// KV heads times row blocks: the segments of a sequence, i64.
   Value headsAndBlocks();
   /// The number of this warp among all of the grid, i64.

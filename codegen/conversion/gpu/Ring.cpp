@@ -52,11 +52,11 @@ void Ring::fill(Window &window, Value firstUnit) {
     Value seq = cursor.get(), begin = before(seq);
     Value units = emit.narrowWord(emit.sub(before(emit.add(seq, 1)), begin));
     Value rest = emit.narrowWord(emit.sub(flat, emit.mul(begin, source.heads)));
-    auto ofSequence = [&](Value array) {
-      return emit.load(emit.i32(), emit.offset(array, emit.mul(seq, 4)));
-    };
-    Value segment = emit.div(rest, units), length = ofSequence(source.lengths);
-    Value unit = emit.add(emit.sub(rest, emit.mul(segment, units)), ofSequence(source.firstUnits));
+    Value segment = emit.div(rest, units), inSegment = emit.sub(rest, emit.mul(segment, units));
+    Value unit = emit.add(inSegment, emit.narrowWord(source.firstUnit(seq)));
+    // A unit below 0 has no tokens.
+    Value length = emit.select(emit.less(unit, emit.word(0)), emit.word(int64_t(INT32_MIN)),
+                               emit.narrowWord(source.tokens(seq)));
     Value head = emit.div(segment, emit.narrowWord(source.rowBlocks));
     Value token = emit.mul(unit, emit.word(kUnit)), page = emit.narrowWord(source.pageTokens);
     auto tileBytes = [&](Value tokens) { // of the tiles that hold `tokens` tokens, at least 0

@@ -15,9 +15,11 @@ namespace mlir::kvq {
 /// What the ring must know of the cache; i64 unless said.
 struct RingSource {
   Value pool, pageStride, headStride, pageTokens;
-  Value heads, rowBlocks;                 ///< KV heads times row blocks; row blocks
-  Value unitsBefore, lengths, firstUnits; ///< i32 arrays of the plan, by sequence
-  std::function<Value(Value)> pageIds;    ///< where the page ids of a sequence begin
+  Value heads, rowBlocks; ///< KV heads times row blocks; row blocks
+  Value unitsBefore;      ///< i32 array of the plan, by sequence
+  // Of a sequence: tokens in records; the unit of records that the first unit of a segment is,
+  // below 0 where other units, of which nothing is copied, come first; where its page ids begin.
+  std::function<Value(Value)> tokens, firstUnit, pageIds;
   int64_t tileBytes;
 };
 

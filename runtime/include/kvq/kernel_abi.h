@@ -45,7 +45,7 @@ typedef struct kvq_token_kernel_args {
 typedef struct kvq_window_places {
   void *pool;
   int64_t page_stride, head_stride;
-  int64_t page_tokens;
+  int64_t page_tokens; /* a multiple of 16 */
   const int32_t *sink_table;
   int64_t sink_table_stride;
   const int32_t *recent_table;

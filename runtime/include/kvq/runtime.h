@@ -348,7 +348,7 @@ typedef struct kvq_page_table {
 /* High-precision rows of a batch. */
 typedef struct kvq_windows {
   kvq_pool pool;
-  kvq_page_table sink;   /* columns * page_tokens >= the format's sink */
+  kvq_page_table sink;   /* columns * page_tokens >= the format's sink. Without indptr */
   kvq_page_table recent; /* columns * page_tokens is the capacity of the ring: at least the format's
                           * recent, plus the step of kvq_commit, plus tokens that are not committed.
                           * Without indptr */
