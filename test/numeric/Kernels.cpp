@@ -38,7 +38,7 @@ std::unique_ptr<Kernels> Kernels::compile(const CacheMethod &method, mlir::kvq::
     std::fprintf(stderr, "%s\n", dlerror());
     return nullptr;
   }
-  kernels->append = reinterpret_cast<kvq_cpu_append_fn>(dlsym(kernels->handle, "kvq_append"));
+  kernels->append = reinterpret_cast<kvq_cpu_token_fn>(dlsym(kernels->handle, "kvq_append"));
   kernels->prepare = reinterpret_cast<kvq_cpu_decode_fn>(dlsym(kernels->handle, "kvq_prepare"));
   kernels->decode = reinterpret_cast<kvq_cpu_decode_fn>(dlsym(kernels->handle, "kvq_decode"));
   kernels->merge = reinterpret_cast<kvq_cpu_decode_fn>(dlsym(kernels->handle, "kvq_merge"));
@@ -101,7 +101,9 @@ void Cache::append(const Kernels &kernels, const Rows &k, const Rows &v, int64_t
   std::vector<int64_t> slots(first + count, -1);
   for (int64_t token = first; token < first + count; ++token)
     slots[token] = int64_t(table[token / page]) * page + token % page;
-  kvq_cpu_append_args args{};
+  kvq_token_kernel_args args{};
+  args.slot_bytes = 8;
+  args.reserved_slot = -1;
   args.k = k.bytes.data();
   args.v = v.bytes.data();
   args.k_head_stride = method.key.record.dim * elementBytes(k.type);
@@ -133,16 +135,20 @@ Cache::Attention Cache::decode(const Kernels &kernels, const Rows &q,
   std::fill(out.bytes.begin(), out.bytes.end(), 0xff);
   Attention result;
   result.lse.assign(batch * method.q_heads, NAN);
-  kvq_cpu_decode_args args{};
+  kvq_decode_kernel_args args{};
+  args.q_length = args.row_blocks = 1;
+  args.ratio = method.q_heads / method.kv_heads;
+  args.window = INT32_MAX;
+  args.max_length = longest;
   args.q = q.bytes.data();
   args.q_head_stride = method.key.record.dim * elementBytes(q.type);
-  args.q_seq_stride = method.q_heads * args.q_head_stride;
+  args.q_token_stride = method.q_heads * args.q_head_stride;
   args.out = out.bytes.data();
   args.out_head_stride = dim * elementBytes(q.type);
-  args.out_seq_stride = method.q_heads * args.out_head_stride;
+  args.out_token_stride = method.q_heads * args.out_head_stride;
   args.lse = result.lse.data();
   args.lse_head_stride = 4;
-  args.lse_seq_stride = 4 * method.q_heads;
+  args.lse_token_stride = 4 * method.q_heads;
   args.pool = pool;
   args.head_stride = layout.stride;
   args.page_stride = method.kv_heads * layout.stride;

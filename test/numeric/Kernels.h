@@ -20,7 +20,7 @@ public:
   static std::unique_ptr<Kernels> compile(const CacheMethod &method, mlir::kvq::CpuLevel level);
   ~Kernels();
 
-  kvq_cpu_append_fn append = nullptr;
+  kvq_cpu_token_fn append = nullptr;
   kvq_cpu_decode_fn prepare = nullptr, decode = nullptr, merge = nullptr;
   mlir::kvq::Workspace workspace{};
 

@@ -150,7 +150,9 @@ TEST(Append, NegativeSlotWritesNothing) {
   Rows k(c.method.key.rows, inputs.k), v(c.method.value.rows, inputs.v);
   Cache cache(c.method, c.constants, 16, 16, 4);
   int64_t slot = -1;
-  kvq_cpu_append_args args{};
+  kvq_token_kernel_args args{};
+  args.slot_bytes = 8;
+  args.reserved_slot = -1;
   args.k = k.bytes.data();
   args.v = v.bytes.data();
   args.slots = &slot;

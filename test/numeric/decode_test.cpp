@@ -324,8 +324,9 @@ TEST(Refusal, OneDiagnosticNamesTheTarget) {
       {"per channel", [](CacheMethod &m) { m.key.record.axis = ParameterAxis::channel; }},
       {"outer scale", [](CacheMethod &m) { m.key.record.outer = OuterScale::token; }},
       {"nibble", [](CacheMethod &m) { m.key.record.packing = CodePacking::nibble; }},
-      {"sink = 4", [](CacheMethod &m) { m.sink = 4; }},
-      {"1 to 16", [](CacheMethod &m) { m.q_heads = 34; }},
+      {"windows, for K as for V, got f32",
+       [](CacheMethod &m) { m.sink = 4, m.key.rows = m.value.rows = ElementType::f32; }},
+      {"1 to 64", [](CacheMethod &m) { m.q_heads = 65 * m.kv_heads; }},
       {"page", [](CacheMethod &m) { m.page = 24; }},
   };
   for (const auto &entry : cases) {
