@@ -103,7 +103,7 @@ TEST(Library, NeedsAFormatAndALayer) {
     std::string bytes;
     EXPECT_EQ(libraryBytes(contents, bytes),
               missing ? "expected 1 to 1024 formats in a library, got 0"
-                      : "expected 1 to 4096 layers in a library, got 0");
+                      : "expected 1 to 65536 layers in a library, got 0");
   }
 }
 
