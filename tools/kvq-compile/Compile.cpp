@@ -117,7 +117,7 @@ LogicalResult Compiler::write(StringRef bytes) {
   return error.empty() ? success() : fail(error);
 }
 
-/// One line of what a format has: "@cache for 2 layers: 4 kernels for cpu (x86-64-v3) ...".
+/// One line of what a format has: "@cache for 2 layers: kernels for cpu (x86-64-v3) ...".
 static std::string summary(const FormatArtifact &artifact, size_t layers) {
   std::string targets = artifact.sharedObject.empty()
                             ? std::string()
@@ -128,7 +128,7 @@ static std::string summary(const FormatArtifact &artifact, size_t layers) {
     code += module.code.size();
   }
   const ::kvq::RecordLayout layout = ::kvq::buildRecord(artifact.method.record());
-  return llvm::formatv("@{0} for {1} layers: 4 kernels for {2} (code {3}, constants {4}), page "
+  return llvm::formatv("@{0} for {1} layers: kernels for {2} (code {3}, constants {4}), page "
                        "{5}: {6} bytes, {7:F3} bits per element",
                        artifact.method.name, layers, targets, code, artifact.constants.size(),
                        layout.spec.page, layout.stride, ::kvq::bitsPerElement(layout))
