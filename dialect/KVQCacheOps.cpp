@@ -2,6 +2,8 @@
 #include "dialect/KVQOps.h"
 #include "dialect/KVQRecord.h"
 
+#include "mlir/IR/BuiltinOps.h"
+
 using namespace mlir;
 using namespace mlir::kvq;
 
@@ -43,6 +45,12 @@ PipelineOp CacheOp::getValuePipeline() {
   return SymbolTable::lookupNearestSymbolFrom<PipelineOp>(*this, getValueAttr());
 }
 
+SmallVector<int64_t> CacheOp::getModelLayers() {
+  if (getAt())
+    return SmallVector<int64_t>(*getAt());
+  return llvm::to_vector(llvm::seq<int64_t>(0, getLayers()));
+}
+
 static constexpr int64_t kMaxHeads = 65536; ///< also layers
 static constexpr int64_t kMaxTokens = 1 << 20;
 
@@ -54,6 +62,25 @@ static LogicalResult verifyCount(CacheOp op, StringRef name, IntegerAttr attr, i
     return success();
   return op.emitOpError("expects ")
          << name << " of " << low << " to " << high << ", got " << attr.getInt();
+}
+
+/// The layers of the model that the cache names.
+static LogicalResult verifyModelLayers(CacheOp op) {
+  if (!op.getAt())
+    return success();
+  ArrayRef<int64_t> at = *op.getAt();
+  if (static_cast<int64_t>(at.size()) != op.getLayersAttr().getInt())
+    return op.emitOpError("expects at to name ")
+           << op.getLayersAttr().getInt() << " layers of the model, got " << at.size();
+  llvm::SmallDenseSet<int64_t> seen;
+  for (int64_t layer : at) {
+    if (layer < 0 || layer >= kMaxHeads)
+      return op.emitOpError("expects at to name layers of 0 to ")
+             << kMaxHeads - 1 << ", got " << layer;
+    if (!seen.insert(layer).second)
+      return op.emitOpError("expects at to name each layer once, got ") << layer << " twice";
+  }
+  return success();
 }
 
 LogicalResult CacheOp::verify() {
@@ -70,6 +97,22 @@ LogicalResult CacheOp::verify() {
   if (getPage() % ::kvq::kTileTokens)
     return emitOpError("expects a page that is a multiple of ")
            << ::kvq::kTileTokens << " tokens, got page = " << getPage();
+  return verifyModelLayers(*this);
+}
+
+/// The layers must be ones of the model.
+static LogicalResult verifyWithinModel(CacheOp cache) {
+  auto module = cache->getParentOfType<ModuleOp>();
+  auto layers = module ? module->getAttrOfType<IntegerAttr>("kvq.layers") : nullptr;
+  if (!layers)
+    return success();
+  for (int64_t layer : cache.getModelLayers())
+    if (layer >= layers.getInt()) {
+      InFlightDiagnostic diag = cache.emitOpError("expects layers below the ")
+                                << layers.getInt() << " of the model, got " << layer;
+      diag.attachNote(module.getLoc()) << "the model is here";
+      return diag;
+    }
   return success();
 }
 
@@ -137,5 +180,7 @@ LogicalResult CacheOp::verifySymbolUses(SymbolTableCollection &symbols) {
            << key << " and " << value;
   if (std::string rule = ::kvq::verifyRecord(recordSpecOf(*this)); !rule.empty())
     return emitOpError("has no legal record: ") << rule;
+  if (failed(verifyWithinModel(*this)))
+    return failure();
   return verifyPlan(*this);
 }

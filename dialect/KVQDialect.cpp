@@ -5,6 +5,7 @@
 #include "dialect/KVQOps.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
 
 using namespace mlir;
@@ -35,28 +36,40 @@ static void printCodeBits(OpAsmPrinter &printer, Operation *, IntegerAttr bits) 
   printer << "i" << bits.getInt();
 }
 
-// The `custom<Windows>` directive of kvq.cache: `, sink = 64, recent = 256`, each left out when 0.
-static ParseResult parseWindows(OpAsmParser &parser, IntegerAttr &sink, IntegerAttr &recent) {
+// The `custom<CacheOptions>` directive of kvq.cache: `, sink = 64, recent = 256, at = [0, 3]`, in
+// this order, each left out when 0 or absent.
+static ParseResult parseCacheOptions(OpAsmParser &parser, IntegerAttr &sink, IntegerAttr &recent,
+                                     DenseI64ArrayAttr &at) {
   Type type = parser.getBuilder().getI64Type();
   sink = recent = IntegerAttr::get(type, 0);
-  bool first = true;
+  constexpr StringRef names[] = {"sink", "recent", "at"};
+  size_t next = 0; // first name that may still come
   while (succeeded(parser.parseOptionalComma())) {
-    bool isSink = first && succeeded(parser.parseOptionalKeyword("sink"));
-    if (!isSink && parser.parseKeyword("recent"))
+    for (; next < 2; ++next)
+      if (succeeded(parser.parseOptionalKeyword(names[next])))
+        break;
+    if ((next == 2 && parser.parseKeyword(names[2])) || parser.parseEqual())
       return failure();
-    if (parser.parseEqual() || parser.parseAttribute(isSink ? sink : recent, type))
+    if (next == 2) {
+      at = dyn_cast_or_null<DenseI64ArrayAttr>(DenseI64ArrayAttr::parse(parser, Type()));
+      return success(at != nullptr);
+    }
+    if (parser.parseAttribute(next == 0 ? sink : recent, type))
       return failure();
-    if (!isSink)
-      return success();
-    first = false;
+    ++next;
   }
   return success();
 }
-static void printWindows(OpAsmPrinter &printer, Operation *, IntegerAttr sink, IntegerAttr recent) {
+static void printCacheOptions(OpAsmPrinter &printer, Operation *, IntegerAttr sink,
+                              IntegerAttr recent, DenseI64ArrayAttr at) {
   if (sink && sink.getInt())
     printer << ", sink = " << sink.getInt();
   if (recent && recent.getInt())
     printer << ", recent = " << recent.getInt();
+  if (!at)
+    return;
+  printer << ", at = ";
+  at.print(printer);
 }
 
 #define GET_OP_CLASSES
@@ -67,6 +80,18 @@ void KVQDialect::registerOps() {
 #define GET_OP_LIST
 #include "dialect/KVQOps.cpp.inc"
       >();
+}
+
+LogicalResult KVQDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() != "kvq.layers")
+    return success();
+  constexpr int64_t most = 65536;
+  auto layers = dyn_cast<IntegerAttr>(attribute.getValue());
+  if (isa<ModuleOp>(op) && layers && layers.getType().isSignlessInteger(64) &&
+      layers.getInt() >= 1 && layers.getInt() <= most)
+    return success();
+  return op->emitOpError("expects kvq.layers on a module, an i64 of 1 to ")
+         << most << ", got " << attribute.getValue();
 }
 
 void KVQDialect::initialize() {

@@ -20,10 +20,14 @@ def KVQ_Dialect : Dialect {
 
     Level 3 (dialect/KVQTileOps.td) are the tile ops that a kernel is made of.
 
+    A module is a model. Its attribute `kvq.layers` is the number of the model's layers, for models
+    whose last layers no cache serves.
+
     Rows are row vectors: a rotation R acts as `x R`, its inverse as `x R^T`.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
   let extraClassDeclaration = [{
     /// Version of the dialect's bytecode; a reader refuses another major version.
     static constexpr uint64_t kMajorVersion = 0, kMinorVersion = 1;

@@ -11,10 +11,11 @@ def ImportCalibration : Pass<"kvq-import-calibration", "::mlir::ModuleOp"> {
   let description = [{
     Reads a calibration file (safetensors, metadata key `kvq_calibration`) and fills the value of every `kvq.constant`
     that has a source and no value yet. Source `k.mean` stands for the tensors `layers.{i}.k.mean`; they are stacked in
-    ascending order of the layers present, so a constant of type tensor<LxHxDxf32> needs L tensors [H, D].
+    ascending order of the layers present, so a constant of type tensor<LxHxDxf32> needs L tensors [H, D]. Where the cache
+    that uses the constant says at which layers of the model it serves, the tensors are those of these layers instead.
 
     Refused, with nothing changed: a file that cannot be read or whose digest differs, a constant that is not in the
-    file, another element type, shape or number of layers, a value that is not finite, and a rotation R (rank 4) with an
+    file, another element type, shape or number of layers, caches that disagree on the layers of a constant, a value that is not finite, and a rotation R (rank 4) with an
     entry of R R^T - I beyond 1e-3.
 
     Example:

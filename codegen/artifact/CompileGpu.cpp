@@ -49,6 +49,19 @@ FailureOr<GpuCode> compileGpu(Location loc, const ::kvq::CacheMethod &method, co
   return result;
 }
 
+/// What ptxas says under -v of the kernel `symbol`: "Compiling entry function 'S' for ...", and
+/// some lines later "Used 40 registers". 0 if it does not.
+static int32_t registersOf(StringRef log, StringRef symbol) {
+  const std::string entry = "entry function '" + symbol.str() + "'";
+  const size_t at = log.find(entry);
+  if (at == StringRef::npos)
+    return 0;
+  StringRef rest = log.drop_front(at + entry.size());
+  rest = rest.take_front(rest.find("entry function")).split("Used ").second;
+  int32_t registers = 0;
+  return rest.consumeInteger(10, registers) || !rest.starts_with(" registers") ? 0 : registers;
+}
+
 GpuModule gpuModule(const ::kvq::CacheMethod &method, const Chip &chip, GpuCode code) {
   GpuModule module;
   module.target = chip.name;
@@ -65,11 +78,17 @@ GpuModule gpuModule(const ::kvq::CacheMethod &method, const Chip &chip, GpuCode 
   auto add = [&](::kvq::KernelRole role, GpuLaunch launch) {
     const bool append = role == ::kvq::KernelRole::append;
     const bool rows = role == ::kvq::KernelRole::prepare || role == ::kvq::KernelRole::decode;
-    module.kernels.push_back(
-        {role, std::string("kvq_") + ::kvq::roleName(role), static_cast<int32_t>(launch.threads),
-         static_cast<int32_t>(launch.sharedBytes), append ? 0 : space.queryFloats(),
-         append ? 0 : space.partialFloats(), printKernelName(kernelNameOf(method, role, chip.name)),
-         rows ? method.q_heads / method.kv_heads : 0});
+    GpuKernel kernel;
+    kernel.role = role;
+    kernel.symbol = std::string("kvq_") + ::kvq::roleName(role);
+    kernel.threads = static_cast<int32_t>(launch.threads);
+    kernel.sharedBytes = static_cast<int32_t>(launch.sharedBytes);
+    kernel.queryFloats = append ? 0 : space.queryFloats();
+    kernel.partialFloats = append ? 0 : space.partialFloats();
+    kernel.name = printKernelName(kernelNameOf(method, role, chip.name));
+    kernel.rows = rows ? method.q_heads / method.kv_heads : 0;
+    kernel.registers = machineCode ? registersOf(code.log, kernel.symbol) : 0;
+    module.kernels.push_back(std::move(kernel));
   };
   add(::kvq::KernelRole::append, appendLaunch());
   add(::kvq::KernelRole::plan, planLaunch());

@@ -49,10 +49,15 @@ void compileInstances(const std::vector<KernelName> &names, unsigned jobs, bool 
     thread.join();
 }
 
-::kvq::LibraryContents instanceLibrary(const KernelName &name, GpuModule module) {
-  CpuArtifact artifact{methodOf(name), "", "", CpuLevel::baseline, ""};
+FormatArtifact instanceArtifact(const KernelName &name, std::vector<GpuModule> modules) {
+  FormatArtifact artifact{methodOf(name)};
   artifact.pipeline = "// instance " + artifact.method.name + "\n";
-  return buildLibrary(std::move(artifact), {std::move(module)});
+  artifact.modules = std::move(modules);
+  return artifact;
+}
+
+::kvq::LibraryContents instanceLibrary(const KernelName &name, GpuModule module) {
+  return buildLibrary({instanceArtifact(name, {std::move(module)})});
 }
 
 } // namespace mlir::kvq

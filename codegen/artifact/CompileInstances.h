@@ -28,6 +28,9 @@ CompiledInstance compileInstance(const KernelName &name, bool machineCode);
 void compileInstances(const std::vector<KernelName> &names, unsigned jobs, bool machineCode,
                       const std::function<void(CompiledInstance)> &done);
 
+/// What a compile of a name gives: there is no pipeline that it came from.
+FormatArtifact instanceArtifact(const KernelName &name, std::vector<GpuModule> modules);
+
 /// The library of a name: plain attention, no calibration, kernels for the GPU alone.
 ::kvq::LibraryContents instanceLibrary(const KernelName &name, GpuModule module);
 

@@ -9,15 +9,6 @@
 
 namespace mlir::kvq {
 
-/// What a compile of one cache for the CPU gives.
-struct CpuArtifact {
-  ::kvq::CacheMethod method;
-  std::string constants;    ///< bytes, as packConstants lays them out
-  std::string sharedObject; ///< with the four kernels of kernel_abi.h; empty: no CPU kernels
-  CpuLevel level = CpuLevel::baseline;
-  std::string pipeline; ///< text of the module that was compiled
-};
-
 /// A kernel of a GPU module.
 struct GpuKernel {
   ::kvq::KernelRole role; ///< append, plan, prepare or decode
@@ -25,7 +16,8 @@ struct GpuKernel {
   int32_t threads = 0, sharedBytes = 0;
   int64_t queryFloats = 0, partialFloats = 0; ///< the same in plan, prepare and decode; append: 0
   std::string name = {};                      ///< full name (KernelName.h)
-  int32_t rows = 0; ///< prepare, decode: query rows that they take at once; else 0
+  int32_t rows = 0;      ///< prepare, decode: query rows that they take at once; else 0
+  int32_t registers = 0; ///< of a thread; 0 where ptxas has not said it
 };
 
 /// What a compile for one GPU gives.
@@ -40,10 +32,20 @@ struct GpuModule {
   std::string ptxas = {};     ///< version of ptxas; empty for PTX
 };
 
-/// The contents of a library with the kernels of `artifact` and of `modules`, and its manifest for
-/// people and tools: record in text form, bits per element at the default page, kernels, GPU
-/// modules with the digests of their PTX, pipeline text. Objects: the CPU's if there is one, then
-/// the modules in their order.
-::kvq::LibraryContents buildLibrary(CpuArtifact artifact, std::vector<GpuModule> modules = {});
+/// What a compile of one cache gives.
+struct FormatArtifact {
+  ::kvq::CacheMethod method;
+  std::string constants = {};    ///< bytes, as packConstants lays them out
+  std::string sharedObject = {}; ///< with the four kernels of kernel_abi.h; empty: no CPU kernels
+  CpuLevel level = CpuLevel::baseline;
+  std::string pipeline = {}; ///< text of what was compiled
+  std::vector<GpuModule> modules = {};
+};
+
+/// The contents of a library with the kernels of `formats`, and its manifest for people and tools
+/// (manifestText). `layers` are those of the model; empty: the layers of the first format's
+/// constants. Objects: of each format the CPU's if there is one, then the modules in their order.
+::kvq::LibraryContents buildLibrary(std::vector<FormatArtifact> formats,
+                                    std::vector<::kvq::LibraryLayer> layers = {});
 
 } // namespace mlir::kvq

@@ -24,28 +24,51 @@ namespace mlir::kvq {
 #define GEN_PASS_DEF_BUILDKERNELS
 #include "codegen/Passes.h.inc"
 
-FailureOr<CacheAttention> findCache(ModuleOp module) {
-  CacheAttention found;
+/// Both places stand in the diagnostic.
+static LogicalResult refuseSecond(FusedAttentionOp first, FusedAttentionOp second,
+                                  const Twine &what) {
+  InFlightDiagnostic error = second.emitOpError(what);
+  error.attachNote(first.getLoc()) << "the first is here";
+  return error;
+}
+
+FailureOr<SmallVector<CacheAttention>> findCaches(ModuleOp module) {
+  llvm::MapVector<Operation *, FusedAttentionOp> readers;
   WalkResult walk = module.walk([&](FusedAttentionOp attention) {
-    if (found.attention) {
-      InFlightDiagnostic error =
-          attention.emitOpError("is the second in its module; the code generator expects one");
-      error.attachNote(found.attention.getLoc()) << "the first is here";
+    auto cache = SymbolTable::lookupNearestSymbolFrom<CacheOp>(attention, attention.getCacheAttr());
+    if (!cache) {
+      attention.emitOpError("expects a kvq.cache named ") << attention.getCacheAttr();
       return WalkResult::interrupt();
     }
-    found.attention = attention;
-    return WalkResult::advance();
+    auto [entry, added] = readers.insert({cache, attention});
+    if (added)
+      return WalkResult::advance();
+    (void)refuseSecond(entry->second, attention,
+                       "is the second that reads @" + cache.getSymName() +
+                           "; the code generator expects one for each cache");
+    return WalkResult::interrupt();
   });
   if (walk.wasInterrupted())
     return failure();
-  if (!found.attention)
+  if (readers.empty())
     return module.emitError("the code generator expects a kvq.fused_attention, found none");
-  found.cache = SymbolTable::lookupNearestSymbolFrom<CacheOp>(found.attention,
-                                                              found.attention.getCacheAttr());
-  if (!found.cache)
-    return found.attention.emitOpError("expects a kvq.cache named ")
-           << found.attention.getCacheAttr();
+  SmallVector<CacheAttention> found;
+  for (auto &[cache, attention] : readers)
+    found.push_back({cast<CacheOp>(cache), attention});
+  llvm::stable_sort(found, [](CacheAttention a, CacheAttention b) {
+    return a.cache->getBlock() == b.cache->getBlock() && a.cache->isBeforeInBlock(b.cache);
+  });
   return found;
+}
+
+FailureOr<CacheAttention> findCache(ModuleOp module) {
+  FailureOr<SmallVector<CacheAttention>> found = findCaches(module);
+  if (failed(found))
+    return failure();
+  if (found->size() == 1)
+    return found->front();
+  return refuseSecond(found->front().attention, (*found)[1].attention,
+                      "is the second in its module; the code generator expects one here");
 }
 
 /// What of an attention no target has a kernel for, as the op writes it; or an empty string.

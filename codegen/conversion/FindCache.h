@@ -14,7 +14,11 @@ struct CacheAttention {
   FusedAttentionOp attention;
 };
 
-/// The one fused attention of `module` and its cache; a diagnostic when there is none or a second.
+/// The caches of `module` that a fused attention reads, in their order; a diagnostic when there is
+/// none, or a second attention for a cache.
+FailureOr<SmallVector<CacheAttention>> findCaches(ModuleOp module);
+
+/// The one of them; a diagnostic when there are several.
 FailureOr<CacheAttention> findCache(ModuleOp module);
 
 /// The method of `found`, if `target` (cpu, or the name of a chip) can generate it; else one

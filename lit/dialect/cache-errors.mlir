@@ -196,3 +196,94 @@ kvq.pipeline @plain {
 }
 // expected-error @below {{expects #kvq.record<bytes = 1280, stride = 1280, bits_per_element = 2.500000e+00 : f64> for its pipelines and page, got #kvq.record<bytes = 2560, stride = 2560, bits_per_element = 2.500000e+00 : f64>; leave it out and kvq-plan-layout plans it}}
 kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 32} record <bytes = 2560, stride = 2560, bits_per_element = 2.5 : f64>
+
+// -----
+
+kvq.pipeline @plain {
+  %k = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+}
+// expected-error @below {{expects at to name 2 layers of the model, got 3}}
+kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 64, at = [0, 1, 2]}
+
+// -----
+
+kvq.pipeline @plain {
+  %k = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+}
+// expected-error @below {{expects at to name each layer once, got 4 twice}}
+kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 3, page = 64, at = [4, 0, 4]}
+
+// -----
+
+kvq.pipeline @plain {
+  %k = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+}
+// expected-error @below {{expects at to name layers of 0 to 65535, got -1}}
+kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 64, at = [0, -1]}
+
+// -----
+
+kvq.pipeline @plain {
+  %k = kvq.rows : !kvq.rows<?x64xbf16>
+  %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+}
+// expected-error @below {{expects at to name layers of 0 to 65535, got 65536}}
+kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 1, page = 64, at = [65536]}
+
+// -----
+
+// The model has fewer layers.
+// expected-note @below {{the model is here}}
+module attributes {kvq.layers = 4 : i64} {
+  kvq.pipeline @plain {
+    %k = kvq.rows : !kvq.rows<?x64xbf16>
+    %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+    %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+    kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+  }
+  // expected-error @below {{expects layers below the 4 of the model, got 4}}
+  kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 64, at = [0, 4]}
+}
+
+// -----
+
+// So it has for a cache that serves its first layers.
+// expected-note @below {{the model is here}}
+module attributes {kvq.layers = 1 : i64} {
+  kvq.pipeline @plain {
+    %k = kvq.rows : !kvq.rows<?x64xbf16>
+    %g = kvq.group %k along channel size 64 : !kvq.rows<?x64xbf16>
+    %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
+    kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+  }
+  // expected-error @below {{expects layers below the 1 of the model, got 1}}
+  kvq.cache @c {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
+}
+
+// -----
+
+// expected-error @below {{expects kvq.layers on a module, an i64 of 1 to 65536, got 0 : i64}}
+module attributes {kvq.layers = 0 : i64} {
+}
+
+// -----
+
+// expected-error @below {{expects kvq.layers on a module, an i64 of 1 to 65536, got 4 : i32}}
+module attributes {kvq.layers = 4 : i32} {
+}
+
+// -----
+
+// expected-error @below {{expects kvq.layers on a module, an i64 of 1 to 65536, got 4 : i64}}
+func.func private @f() attributes {kvq.layers = 4 : i64}

@@ -20,6 +20,12 @@ kvq.cache @planned {key = @plain, value = @plain, q_heads = 3, kv_heads = 3, lay
 // CHECK: kvq.cache @recent_only {{.*}}page = 64, recent = 256}
 kvq.cache @recent_only {key = @plain, value = @plain, q_heads = 3, kv_heads = 3, layers = 1, page = 64, recent = 256}
 
+// Layers of the model, in the order of the constants.
+// CHECK: kvq.cache @at {{.*}}layers = 3, page = 64, at = [5, 0, 3]}
+kvq.cache @at {key = @plain, value = @plain, q_heads = 3, kv_heads = 3, layers = 3, page = 64, at = [5, 0, 3]}
+// CHECK: kvq.cache @everything {{.*}}page = 64, sink = 64, recent = 256, at = [7]}
+kvq.cache @everything {key = @plain, value = @plain, q_heads = 3, kv_heads = 3, layers = 1, page = 64, sink = 64, recent = 256, at = [7]}
+
 // A constant may have layers and KV heads of the cache, or one for all.
 !each = !kvq.rows<?x64xbf16, center = [@calib::@each]>
 !one = !kvq.rows<?x64xbf16, center = [@calib::@one]>

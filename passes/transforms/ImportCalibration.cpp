@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 namespace mlir::kvq {
 
@@ -21,21 +22,34 @@ namespace {
 
 constexpr double kOrthogonality = 1e-3; ///< largest entry of R R^T - I
 
-/// Tensors of one source, in ascending order of their layers.
-SmallVector<const ::kvq::TensorView *> layersOf(const ::kvq::Safetensors &file, StringRef source) {
-  SmallVector<std::pair<unsigned, const ::kvq::TensorView *>> found;
+/// Tensors of one source, by their layers.
+std::map<unsigned, const ::kvq::TensorView *> layersOf(const ::kvq::Safetensors &file,
+                                                       StringRef source) {
+  std::map<unsigned, const ::kvq::TensorView *> found;
   for (const ::kvq::TensorView &tensor : file.tensors()) {
     StringRef name = tensor.name;
     unsigned layer = 0;
     if (name.consume_front("layers.") && !name.consumeInteger(10, layer) &&
         name.consume_front(".") && name == source)
-      found.push_back({layer, &tensor});
+      found[layer] = &tensor;
   }
-  llvm::sort(found);
-  SmallVector<const ::kvq::TensorView *> tensors;
-  for (auto [layer, tensor] : found)
-    tensors.push_back(tensor);
-  return tensors;
+  return found;
+}
+
+/// Whether a stage of `pipeline` uses `constant`.
+bool uses(PipelineOp pipeline, ConstantOp constant) {
+  auto names = [&](Operation &op, SymbolRefAttr ref) {
+    return SymbolTable::lookupNearestSymbolFrom<ConstantOp>(&op, ref) == constant;
+  };
+  return llvm::any_of(pipeline.getBody().front(), [&](Operation &op) {
+    if (auto center = dyn_cast<CenterOp>(op))
+      return names(op, center.getMean());
+    auto rotate = dyn_cast<RotateOp>(op);
+    return rotate && llvm::any_of(rotate.getFactors(), [&](Attribute factor) {
+             auto dense = dyn_cast<DenseAttr>(factor);
+             return dense && names(op, dense.getMatrix());
+           });
+  });
 }
 
 /// The largest entry of |R R^T - I|.
@@ -128,19 +142,67 @@ private:
 
   /// The file's tensors of a constant, stacked; or a diagnostic that names both places.
   FailureOr<SmallVector<float>> import(ConstantOp op) {
-    auto tensors = layersOf(calibration, *op.getSource());
-    if (tensors.empty())
+    auto found = layersOf(calibration, *op.getSource());
+    if (found.empty())
       return op.emitOpError("expects tensors 'layers.{i}.")
              << *op.getSource() << "' in calibration '" << file << "', found none";
-    RankedTensorType type = op.getTensorType();
-    if (static_cast<int64_t>(tensors.size()) != type.getDimSize(0))
-      return op.emitOpError("expects ") << type.getDimSize(0) << " layers of '" << *op.getSource()
-                                        << "', calibration '" << file << "' has " << tensors.size();
+    FailureOr<SmallVector<const ::kvq::TensorView *>> tensors = chooseLayers(op, found);
+    if (failed(tensors))
+      return failure();
     SmallVector<float> values;
-    for (const ::kvq::TensorView *tensor : tensors)
+    for (const ::kvq::TensorView *tensor : *tensors)
       if (failed(append(op, *tensor, values)))
         return failure();
     return values;
+  }
+
+  /// The caches whose pipelines use `op` and that say at which layers of the model they serve; they
+  /// must agree.
+  FailureOr<CacheOp> cacheWithLayers(ConstantOp op) {
+    CacheOp first;
+    for (CacheOp cache : module.getOps<CacheOp>()) {
+      if (!cache.getAt() ||
+          !(uses(cache.getKeyPipeline(), op) || uses(cache.getValuePipeline(), op)))
+        continue;
+      if (first && first.getAtAttr() != cache.getAtAttr()) {
+        InFlightDiagnostic diag = op.emitOpError("expects one list of layers in the caches that "
+                                                 "use it, got two");
+        diag.attachNote(first.getLoc()) << "at = " << first.getAtAttr() << " here";
+        diag.attachNote(cache.getLoc()) << "at = " << cache.getAtAttr() << " here";
+        return diag;
+      }
+      first = cache;
+    }
+    return first;
+  }
+
+  /// The tensors of a constant: those of the layers at which its cache serves, or all of them, in
+  /// ascending order.
+  FailureOr<SmallVector<const ::kvq::TensorView *>>
+  chooseLayers(ConstantOp op, const std::map<unsigned, const ::kvq::TensorView *> &found) {
+    FailureOr<CacheOp> cache = cacheWithLayers(op);
+    if (failed(cache))
+      return failure();
+    SmallVector<const ::kvq::TensorView *> tensors;
+    RankedTensorType type = op.getTensorType();
+    const SmallVector<int64_t> at = *cache ? cache->getModelLayers() : SmallVector<int64_t>();
+    if (!at.empty() && type.getDimSize(0) == static_cast<int64_t>(at.size())) {
+      for (int64_t layer : at) {
+        auto entry = found.find(static_cast<unsigned>(layer));
+        if (entry == found.end())
+          return op.emitOpError("expects tensor 'layers.")
+                 << layer << "." << *op.getSource() << "' in calibration '" << file
+                 << "', found none";
+        tensors.push_back(entry->second);
+      }
+      return tensors;
+    }
+    for (auto [layer, tensor] : found)
+      tensors.push_back(tensor);
+    if (static_cast<int64_t>(tensors.size()) != type.getDimSize(0))
+      return op.emitOpError("expects ") << type.getDimSize(0) << " layers of '" << *op.getSource()
+                                        << "', calibration '" << file << "' has " << tensors.size();
+    return tensors;
   }
 
   InFlightDiagnostic refuseTensor(ConstantOp op, const ::kvq::TensorView &tensor) {

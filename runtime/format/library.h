@@ -101,7 +101,7 @@ struct LibraryFormat {
 struct LibraryContents {
   std::string manifest;               ///< JSON for people and tools; the runtime does not read it
   std::vector<LibraryFormat> formats; ///< 1 to 1024
-  std::vector<LibraryLayer> layers;   ///< of the model, 1 to 4096
+  std::vector<LibraryLayer> layers;   ///< of the model, 1 to 65536
   std::vector<std::string> objects;   ///< bytes of shared objects and GPU modules
   std::vector<LibraryKernel> kernels;
 };

@@ -14,7 +14,7 @@ inline constexpr char kMagic[8] = {'\x89', 'K', 'V', 'Q', 'L', 'I', 'B', '\n'};
 inline constexpr size_t kHeaderBytes = 128, kBlobBytes = 64, kKernelBytes = 192, kLayerBytes = 8;
 inline constexpr size_t kAlign = 64;
 inline constexpr size_t kTargetBytes = 16, kLevelBytes = 64, kSymbolBytes = 64;
-inline constexpr uint32_t kMaxFormats = 1024, kMaxLayers = 4096;
+inline constexpr uint32_t kMaxFormats = 1024, kMaxLayers = 65536;
 inline constexpr uint32_t kMaxEntries =
     8192;                                ///< blobs, and kernels; far above what a library holds
 inline constexpr uint32_t kOptional = 1; ///< flag: may be left out by who does not know it

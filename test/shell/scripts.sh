@@ -36,6 +36,8 @@ expect error "unknown option '--fast'" bash "$root/tools/test.sh" --fast
 expect error "unknown option '--fast'" bash "$root/tools/demo.sh" --fast
 expect error "no suite 'units'" bash "$root/tools/test.sh" --only units
 expect error "expected 'build' or 'test', got 'all'" bash "$root/tools/scripts/setup_debian.sh" all
+expect 0 "usage: tools/scripts/fuzz.sh" bash "$root/tools/scripts/fuzz.sh" --help
+expect error "no target 'nothing'" bash "$root/tools/scripts/fuzz.sh" --target nothing
 expect 0 "Mutation runner" python3 "$root/tools/scripts/mutate.py" --help
 
 # A missing tool is one readable line.

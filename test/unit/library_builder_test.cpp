@@ -12,8 +12,8 @@ using ::kvq::KernelRole;
 
 namespace {
 
-CpuArtifact artifact(std::string sharedObject) {
-  CpuArtifact artifact{{}, "constants", std::move(sharedObject), CpuLevel::v3, "pipeline"};
+FormatArtifact artifact(std::string sharedObject) {
+  FormatArtifact artifact{{}, "constants", std::move(sharedObject), CpuLevel::v3, "pipeline"};
   artifact.method.name = "example";
   artifact.method.key.record.dim = artifact.method.value.record.dim = 64;
   artifact.method.q_heads = 4, artifact.method.kv_heads = 2, artifact.method.layers = 1;
@@ -36,7 +36,9 @@ GpuModule module(std::string level) {
 
 /// The library must survive the file, too.
 ::kvq::LibraryContents build(std::string sharedObject, std::vector<GpuModule> modules) {
-  ::kvq::LibraryContents contents = buildLibrary(artifact(std::move(sharedObject)), modules);
+  FormatArtifact format = artifact(std::move(sharedObject));
+  format.modules = std::move(modules);
+  ::kvq::LibraryContents contents = buildLibrary({std::move(format)});
   std::string bytes;
   EXPECT_EQ(::kvq::libraryBytes(contents, bytes), "");
   ::kvq::LibraryView view;
@@ -118,7 +120,8 @@ TEST(LibraryBuilder, NamesAndDigests) {
   EXPECT_EQ(kernels[8].getAsObject()->getString("name"), llvm::StringRef("ptx append"));
   const llvm::json::Array modules = manifestList(contents, "modules");
   ASSERT_EQ(modules.size(), 2u);
-  EXPECT_EQ(modules[0], llvm::json::Value(llvm::json::Object{{"name", "cubin decode"},
+  EXPECT_EQ(modules[0], llvm::json::Value(llvm::json::Object{{"format", 0},
+                                                             {"name", "cubin decode"},
                                                              {"target", "sm_90a"},
                                                              {"level", "cubin"},
                                                              {"ptx_sha256", "cubin digest"},

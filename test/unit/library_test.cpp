@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "runtime/format/library.h"
 
+#include "test/support/Reseal.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -103,7 +105,7 @@ TEST(Library, NeedsAFormatAndALayer) {
     std::string bytes;
     EXPECT_EQ(libraryBytes(contents, bytes),
               missing ? "expected 1 to 1024 formats in a library, got 0"
-                      : "expected 1 to 4096 layers in a library, got 0");
+                      : "expected 1 to 65536 layers in a library, got 0");
   }
 }
 
@@ -138,6 +140,116 @@ TEST(Library, RefusesAnotherVersionAndNamesBoth) {
   EXPECT_FALSE(isOtherVersion({bytes.data(), bytes.size()}));
   EXPECT_FALSE(isOtherVersion({bytes.data(), 10}));
   EXPECT_FALSE(isOtherVersion({"something else", 14}));
+}
+
+/// The file after a change of its bytes, with digests that fit.
+template <typename Change> std::string changedFile(Change change) {
+  std::string bytes = exampleBytes();
+  change(bytes);
+  test::reseal(bytes);
+  return bytes;
+}
+
+constexpr size_t kVersionAt = 8, kKernelsAt = 128 + 8 * 64; ///< header, 8 blobs, then the kernels
+
+/// What a later version may add without locking out this reader.
+TEST(Library, ReadsLaterFilesThatAskForThisReader) {
+  auto read = [](auto change, LibraryView &view) {
+    static std::string bytes;
+    bytes = changedFile([&](std::string &b) {
+      b[kVersionAt] = 2;
+      change(b);
+    });
+    return parseLibrary({bytes.data(), bytes.size()}, view);
+  };
+  LibraryView view;
+  ASSERT_EQ(read([](std::string &) {}, view), "");
+  EXPECT_EQ(view.version, 2u);
+  EXPECT_EQ(view.kernels.size(), 3u);
+  // A role that only a later version knows: left out if it is flagged optional, refused if not.
+  auto role = [](char flags) {
+    return [=](std::string &b) { b[kKernelsAt + 192] = 77, b[kKernelsAt + 192 + 4] = flags; };
+  };
+  ASSERT_EQ(read(role(1), view), "");
+  ASSERT_EQ(view.kernels.size(), 2u);
+  EXPECT_EQ(view.kernels[1].role, KernelRole::plan);
+  EXPECT_EQ(read(role(0), view), "kernel 'kvq_decode': expected a role of 0 to 8, got 77");
+  // The last blob becomes one of a new kind; the kernel of object 2 goes with it.
+  auto kind = [](char flags) {
+    return [=](std::string &b) {
+      b[128 + 7 * 64] = 9, b[128 + 7 * 64 + 4] = flags;
+      b[kKernelsAt + 192 + 12] = 0;
+    };
+  };
+  ASSERT_EQ(read(kind(1), view), "");
+  EXPECT_EQ(view.objects.size(), 2u);
+  EXPECT_NE(read(kind(0), view), "");
+  // Unused bytes may mean something there.
+  EXPECT_EQ(read([](std::string &b) { b[52] = 1, b[128 + 24] = 1, b[kKernelsAt + 188] = 1; }, view),
+            "");
+}
+
+TEST(Library, TakesTheKnownPartOfLongerEntries) {
+  std::string bytes = exampleBytes();
+  // Layers of 12 bytes: 4 entries grow by 4, and the padding behind the tables has room for them.
+  const size_t layersAt = kKernelsAt + 3 * 192;
+  std::string longer;
+  for (int i = 0; i < 4; ++i)
+    longer += bytes.substr(layersAt + 8 * i, 8) + "abcd";
+  ASSERT_EQ(bytes.substr(layersAt + 32, 16), std::string(16, '\0'));
+  bytes.replace(layersAt, longer.size(), longer);
+  bytes[48] = 12;
+  test::reseal(bytes);
+  EXPECT_NE(parseError(bytes), ""); // not in a file of version 1
+  bytes[kVersionAt] = 2;
+  test::reseal(bytes);
+  LibraryView view;
+  ASSERT_EQ(parseLibrary({bytes.data(), bytes.size()}, view), "");
+  ASSERT_EQ(view.layers.size(), 4u);
+  EXPECT_EQ(view.layers[0].constant_layer, 3u);
+  EXPECT_EQ(view.layers[1].format, -1);
+  EXPECT_EQ(view.layers[2].format, 1);
+}
+
+TEST(Library, AcceptsNothingUnknownInItsOwnVersion) {
+  auto error = [](size_t at, char value) {
+    return parseError(changedFile([&](std::string &b) { b[at] = value; }));
+  };
+  EXPECT_EQ(error(kVersionAt, 1), ""); // as it is
+  EXPECT_EQ(error(52, 1), "the header of the library: expected zero in its unused bytes");
+  EXPECT_EQ(error(128 + 4, 1), "blob 0 of the library: expected kind 0, got 0 with flags 1");
+  EXPECT_EQ(error(128 + 24, 1), "blob 0 of the library: expected zero in its unused bytes");
+  EXPECT_EQ(error(128 + 64, 9), "blob 1 of the library: expected kind 1, got 9 with flags 0");
+  EXPECT_EQ(error(128 + 64 + 8, 1), "blob 1 of the library: expected bytes from 1344 inside the "
+                                    "file of 6400 bytes, got 12 bytes from 1281");
+  EXPECT_EQ(error(kKernelsAt + 4, 1),
+            "kernel 0 of the library: expected zero bytes behind texts and numbers");
+  EXPECT_EQ(error(kKernelsAt + 188, 1),
+            "kernel 0 of the library: expected zero bytes behind texts and numbers");
+  EXPECT_EQ(error(kKernelsAt + 8, 2),
+            "kernel 'kvq_append': expected one of 2 formats, got number 2");
+  EXPECT_EQ(error(kKernelsAt + 3 * 192, 2),
+            "layer 0 of the model: expected one of 2 formats, or -1, got 2");
+  EXPECT_EQ(error(kKernelsAt + 3 * 192 + 12, 1),
+            "layer 1 of the model: expected a layer of the constants below 1, got 1");
+  EXPECT_EQ(error(40, 72), "the header of the library contradicts itself: 2 formats, 4 layers, 8 "
+                           "blobs and 3 kernels in 6400 bytes");
+}
+
+TEST(Library, WriterRefusesLayersThatTheReaderWould) {
+  auto error = [](LibraryLayer layer) {
+    LibraryContents contents = example();
+    contents.layers[2] = layer;
+    std::string bytes;
+    return libraryBytes(contents, bytes);
+  };
+  EXPECT_EQ(error({1, 65535}), "");
+  EXPECT_EQ(error({1, 65536}),
+            "layer 2 of the model: expected a layer of the constants below 65536, got 65536");
+  EXPECT_EQ(error({2, 0}), "layer 2 of the model: expected one of 2 formats, or -1, got 2");
+  EXPECT_EQ(error({-2, 0}), "layer 2 of the model: expected one of 2 formats, or -1, got -2");
+  EXPECT_EQ(error({-1, 1}),
+            "layer 2 of the model: expected a layer of the constants below 1, got 1");
 }
 
 TEST(Library, WriterRefusesWhatTheReaderWould) {

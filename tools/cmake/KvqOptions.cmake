@@ -2,6 +2,7 @@
 # Compile options shared by every target, and helpers to declare targets.
 
 option(KVQ_SANITIZE "Build with AddressSanitizer and UndefinedBehaviorSanitizer" OFF)
+option(KVQ_FUZZ "Build the libFuzzer programs of test/fuzz; needs clang" OFF)
 
 # A second build of the same sources is then mostly a copy. A launcher given on the command line wins.
 if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
@@ -22,6 +23,13 @@ target_include_directories(kvq_options INTERFACE "${CMAKE_SOURCE_DIR}")
 if(KVQ_SANITIZE)
   add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=address,undefined)
+endif()
+
+if(KVQ_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "KVQ_FUZZ: expected clang as C++ compiler, got ${CMAKE_CXX_COMPILER_ID}")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 # kvq_add_library(name SOURCES... LINK_LIBS...): a static library of the runtime side (no MLIR).

@@ -3,7 +3,9 @@
 
 #include "codegen/artifact/CompileCpu.h"
 #include "codegen/artifact/CompileGpu.h"
+#include "codegen/artifact/CompileInstances.h"
 #include "codegen/artifact/LibraryBuilder.h"
+#include "codegen/artifact/ModelLayers.h"
 #include "codegen/conversion/BuildKernels.h"
 #include "codegen/conversion/FindCache.h"
 #include "passes/Passes.h"
@@ -40,11 +42,14 @@ private:
   LogicalResult optimize();
   LogicalResult generate();
   LogicalResult generateInstance();
-  LogicalResult emitCpu(const CacheAttention &found, CpuArtifact &artifact);
+  FailureOr<FormatArtifact> generateCache(const CacheAttention &found);
+  LogicalResult emitCpu(const CacheAttention &found, FormatArtifact &artifact);
   LogicalResult emitGpu(Location loc, const ::kvq::CacheMethod &method, const Chip &chip,
-                        std::vector<GpuModule> &modules);
-  LogicalResult finish(CpuArtifact artifact, std::vector<GpuModule> modules);
-  LogicalResult writeLibrary(CpuArtifact artifact, std::vector<GpuModule> modules);
+                        FormatArtifact &artifact);
+  LogicalResult finish(std::vector<FormatArtifact> formats,
+                       std::vector<::kvq::LibraryLayer> layers = {});
+  LogicalResult writeLibrary(std::vector<FormatArtifact> formats,
+                             std::vector<::kvq::LibraryLayer> layers);
   void observe(StringRef target, StringRef name, function_ref<void(llvm::raw_ostream &)> print);
   LogicalResult write(StringRef bytes);
   void stage(StringRef name, StringRef extension, function_ref<void(llvm::raw_ostream &)> print);
@@ -60,6 +65,7 @@ private:
   OwningOpRef<ModuleOp> module;
   int stages = 0;
   bool dumped = true;
+  std::string cacheSuffix; ///< of stages: "-" and the cache where there are several
   std::string llvmText, cubin;
 };
 
@@ -111,26 +117,43 @@ LogicalResult Compiler::write(StringRef bytes) {
   return error.empty() ? success() : fail(error);
 }
 
-LogicalResult Compiler::writeLibrary(CpuArtifact artifact, std::vector<GpuModule> modules) {
-  const ::kvq::RecordLayout layout = ::kvq::buildRecord(artifact.method.record());
-  size_t code = artifact.sharedObject.size(), constants = artifact.constants.size();
-  std::string targets =
-      options.cpu ? "cpu (" + cpuLevelName(options.level).str() + ")" : std::string();
-  for (const GpuModule &module : modules) {
+/// One line of what a format has: "@cache for 2 layers: kernels for cpu (x86-64-v3) ...".
+static std::string summary(const FormatArtifact &artifact, size_t layers) {
+  std::string targets = artifact.sharedObject.empty()
+                            ? std::string()
+                            : "cpu (" + cpuLevelName(artifact.level).str() + ")";
+  size_t code = artifact.sharedObject.size();
+  for (const GpuModule &module : artifact.modules) {
     targets += (targets.empty() ? "" : ", ") + module.target + " (" + module.level + ")";
     code += module.code.size();
   }
+  const ::kvq::RecordLayout layout = ::kvq::buildRecord(artifact.method.record());
+  return llvm::formatv("@{0} for {1} layers: kernels for {2} (code {3}, constants {4}), page "
+                       "{5}: {6} bytes, {7:F3} bits per element",
+                       artifact.method.name, layers, targets, code, artifact.constants.size(),
+                       layout.spec.page, layout.stride, ::kvq::bitsPerElement(layout))
+      .str();
+}
+
+LogicalResult Compiler::writeLibrary(std::vector<FormatArtifact> formats,
+                                     std::vector<::kvq::LibraryLayer> layers) {
+  std::vector<std::string> lines;
+  for (const FormatArtifact &format : formats)
+    lines.push_back(summary(format, format.method.layers));
+  const auto skipped =
+      llvm::count_if(layers, [](const ::kvq::LibraryLayer &layer) { return layer.format < 0; });
+  if (skipped)
+    lines.push_back(std::to_string(skipped) + " layers that no cache serves");
   std::string bytes;
   if (std::string error =
-          ::kvq::libraryBytes(buildLibrary(std::move(artifact), std::move(modules)), bytes);
+          ::kvq::libraryBytes(buildLibrary(std::move(formats), std::move(layers)), bytes);
       !error.empty())
     return fail(error);
   if (failed(write(bytes)))
     return failure();
-  llvm::errs() << "kvq-compile: wrote " << options.output << ": 4 kernels for " << targets << ", "
-               << bytes.size() << " bytes (code " << code << ", constants " << constants
-               << "), page " << layout.spec.page << ": " << layout.stride << " bytes, "
-               << llvm::formatv("{0:F3}", ::kvq::bitsPerElement(layout)) << " bits per element\n";
+  llvm::errs() << "kvq-compile: wrote " << options.output << ": " << bytes.size() << " bytes\n";
+  for (const std::string &line : lines)
+    llvm::errs() << "  " << line << "\n";
   return success();
 }
 
@@ -139,14 +162,14 @@ LogicalResult Compiler::writeLibrary(CpuArtifact artifact, std::vector<GpuModule
 void Compiler::observe(StringRef target, StringRef name,
                        function_ref<void(llvm::raw_ostream &)> print) {
   StringRef extension = name == "llvm" ? ".ll" : name == "ptx" ? ".ptx" : ".mlir";
-  stage(target == "cpu" ? name.str() : (name + "-" + target).str(), extension, print);
+  stage(name.str() + (target == "cpu" ? "" : "-" + target.str()) + cacheSuffix, extension, print);
   if (name == "llvm" && options.emit == EmitKind::llvm) {
     llvm::raw_string_ostream stream(llvmText);
     print(stream);
   }
 }
 
-LogicalResult Compiler::emitCpu(const CacheAttention &found, CpuArtifact &artifact) {
+LogicalResult Compiler::emitCpu(const CacheAttention &found, FormatArtifact &artifact) {
   FailureOr<::kvq::CacheMethod> method = readTargetMethod(found, "cpu");
   if (failed(method))
     return failure();
@@ -165,7 +188,7 @@ LogicalResult Compiler::emitCpu(const CacheAttention &found, CpuArtifact &artifa
 }
 
 LogicalResult Compiler::emitGpu(Location loc, const ::kvq::CacheMethod &method, const Chip &chip,
-                                std::vector<GpuModule> &modules) {
+                                FormatArtifact &artifact) {
   auto watch = [&](StringRef name, function_ref<void(llvm::raw_ostream &)> print) {
     observe(chip.name, name, print);
   };
@@ -177,63 +200,101 @@ LogicalResult Compiler::emitGpu(Location loc, const ::kvq::CacheMethod &method, 
     return fail("--emit=cubin: expected ptxas in PATH, CUDA_HOME or the toolkit's folder, found "
                 "none");
   if (!code->log.empty())
-    stage(std::string("ptxas-") + chip.name, ".txt",
+    stage(std::string("ptxas-") + chip.name + cacheSuffix, ".txt",
           [&](llvm::raw_ostream &stream) { stream << code->log; });
   cubin = code->cubin;
-  modules.push_back(gpuModule(method, chip, std::move(*code)));
+  artifact.modules.push_back(gpuModule(method, chip, std::move(*code)));
   return success();
 }
 
 /// The kernels of a name: there is no source to read.
 LogicalResult Compiler::generateInstance() {
-  const KernelName &name = *options.instance;
-  CpuArtifact artifact{methodOf(name), "", "", options.level, ""};
-  artifact.pipeline = "// instance " + artifact.method.name + "\n";
-  std::vector<GpuModule> modules;
+  FormatArtifact artifact = instanceArtifact(*options.instance, {});
   Location loc = NameLoc::get(StringAttr::get(&context, artifact.method.name));
   for (const Chip &chip : options.chips)
-    if (failed(emitGpu(loc, artifact.method, chip, modules)))
+    if (failed(emitGpu(loc, artifact.method, chip, artifact)))
       return failure();
-  return finish(std::move(artifact), std::move(modules));
+  std::vector<FormatArtifact> formats;
+  formats.push_back(std::move(artifact));
+  return finish(std::move(formats));
+}
+
+/// Text of what a cache was compiled from. Constants have their own blob: it leaves large values
+/// out.
+static std::string pipelineText(CacheAttention found) {
+  const OpPrintingFlags flags =
+      OpPrintingFlags().elideLargeElementsAttrs(16).elideLargeResourceString(64);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  auto add = [&](Operation *op) {
+    op->print(stream, flags);
+    stream << "\n";
+  };
+  for (auto constants : found.cache->getParentOfType<ModuleOp>().getOps<ConstantsOp>())
+    add(constants);
+  add(found.cache.getKeyPipeline());
+  if (found.cache.getKeyPipeline() != found.cache.getValuePipeline())
+    add(found.cache.getValuePipeline());
+  add(found.cache);
+  add(found.attention->getParentOfType<func::FuncOp>());
+  return text;
+}
+
+FailureOr<FormatArtifact> Compiler::generateCache(const CacheAttention &found) {
+  CacheOp cache = found.cache;
+  FailureOr<::kvq::CacheMethod> method =
+      readTargetMethod(found, options.cpu ? "cpu" : options.chips.front().name);
+  if (failed(method))
+    return failure();
+  FormatArtifact artifact{*method};
+  artifact.level = options.level;
+  std::vector<char> constants;
+  if (options.emit == EmitKind::library && failed(packConstants(artifact.method, cache, constants)))
+    return failure();
+  artifact.constants.assign(constants.begin(), constants.end());
+  if (options.cpu && failed(emitCpu(found, artifact)))
+    return failure();
+  for (const Chip &chip : options.chips) {
+    FailureOr<::kvq::CacheMethod> chipMethod = readTargetMethod(found, chip.name);
+    if (failed(chipMethod) || failed(emitGpu(cache.getLoc(), *chipMethod, chip, artifact)))
+      return failure();
+  }
+  artifact.pipeline = pipelineText(found);
+  return artifact;
 }
 
 LogicalResult Compiler::generate() {
-  FailureOr<CacheAttention> found = findCache(*module);
-  if (failed(found))
+  FailureOr<SmallVector<CacheAttention>> caches = findCaches(*module);
+  if (failed(caches))
     return failure();
-  FailureOr<::kvq::CacheMethod> method =
-      readTargetMethod(*found, options.cpu ? "cpu" : options.chips.front().name);
-  if (failed(method))
+  FailureOr<std::vector<::kvq::LibraryLayer>> layers = modelLayers(*module, *caches);
+  if (failed(layers))
     return failure();
-  CpuArtifact artifact{*method, "", "", options.level, ""};
-  std::vector<char> constants;
-  if (options.emit == EmitKind::library &&
-      failed(packConstants(artifact.method, found->cache, constants)))
-    return failure();
-  artifact.constants.assign(constants.begin(), constants.end());
-  if (options.cpu && failed(emitCpu(*found, artifact)))
-    return failure();
-  std::vector<GpuModule> modules;
-  for (const Chip &chip : options.chips) {
-    FailureOr<::kvq::CacheMethod> chipMethod = readTargetMethod(*found, chip.name);
-    if (failed(chipMethod) || failed(emitGpu(found->cache.getLoc(), *chipMethod, chip, modules)))
+  if (options.emit != EmitKind::library && failed(findCache(*module)))
+    return failure(); // what is written then is the code of one cache
+  std::vector<FormatArtifact> formats;
+  for (CacheAttention found : *caches) {
+    if (caches->size() > 1)
+      cacheSuffix = "-" + found.cache.getSymName().str();
+    FailureOr<FormatArtifact> artifact = generateCache(found);
+    if (failed(artifact))
       return failure();
+    formats.push_back(std::move(*artifact));
   }
-  // Constants have their own blob: the pipeline's text leaves large values out.
-  llvm::raw_string_ostream stream(artifact.pipeline);
-  module->print(stream, OpPrintingFlags().elideLargeElementsAttrs(16).elideLargeResourceString(64));
-  return finish(std::move(artifact), std::move(modules));
+  return finish(std::move(formats), std::move(*layers));
 }
 
 /// Writes what was asked for.
-LogicalResult Compiler::finish(CpuArtifact artifact, std::vector<GpuModule> modules) {
+LogicalResult Compiler::finish(std::vector<FormatArtifact> formats,
+                               std::vector<::kvq::LibraryLayer> layers) {
+  FormatArtifact &first = formats.front();
   if (options.emit == EmitKind::llvm)
     return write(llvmText);
   if (options.emit == EmitKind::object)
-    return write(artifact.sharedObject);
+    return write(first.sharedObject);
   if (options.emit != EmitKind::library)
-    return write(options.emit == EmitKind::cubin ? cubin : modules.front().code);
-  return writeLibrary(std::move(artifact), std::move(modules));
+    return write(options.emit == EmitKind::cubin ? cubin : first.modules.front().code);
+  return writeLibrary(std::move(formats), std::move(layers));
 }
 
 LogicalResult Compiler::run() {

@@ -13,7 +13,7 @@ from source_tree import ROOT, report, tracked_files
 
 LINE = "SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception"
 # Formats without comments, and files whose bytes are data.
-EXEMPT = re.compile(r"(^LICENSE|\.(json|safetensors|kvqlib|bin|npz|npy|png|ptx))$|^test/data/|^test/abi/data/")
+EXEMPT = re.compile(r"(^LICENSE|\.(json|safetensors|kvqlib|bin|npz|npy|png|ptx))$|^test/data/|^test/abi/data/|^test/fuzz/corpus/")
 
 
 def has_licence(text):
