@@ -30,6 +30,7 @@ bool readable(uint32_t version, uint32_t oldest) {
 struct Blob {
   uint32_t kind = 0;
   ByteSpan bytes;
+  Digest digest = {};
 };
 
 /// A file's bytes while they are taken apart.
@@ -126,8 +127,8 @@ std::string Parser::blob(uint32_t index, size_t &end, Blob &out) const {
            std::to_string(offset);
   if (!zeros(end, offset))
     return name + ": expected zero bytes in front of it";
-  out = {kind, {at(offset), size_t(size)}};
-  if (read.digest() != sha256(out.bytes.data, out.bytes.size))
+  out = {kind, {at(offset), size_t(size)}, read.digest()};
+  if (out.digest != sha256(out.bytes.data, out.bytes.size))
     return name + " is damaged: its digest does not match";
   end = size_t(offset + size);
   return "";
@@ -149,7 +150,8 @@ std::string Parser::allBlobs(LibraryView &view) const {
     else if (got.kind == methodBlob)
       view.formats[(i - 1) / 2].method = got.bytes;
     else if (got.kind == constantsBlob)
-      view.formats[(i - 1) / 2].constants = got.bytes;
+      view.formats[(i - 1) / 2].constants = got.bytes,
+                             view.formats[(i - 1) / 2].constantsDigest = got.digest;
     else if (got.kind == objectBlob)
       view.objects.push_back(got.bytes);
   }

@@ -15,12 +15,13 @@ struct Arguments {
   static constexpr int64_t kRowAlign = 16;
 
   Status status;
+  const char *scope = ""; ///< what names in messages begin with: "pool."
 
   bool ok() const { return status.ok(); }
 
   void fail(const std::string &name, const std::string &expected, const std::string &got) {
     if (ok())
-      status = {KVQ_INVALID_ARGUMENT, name + ": expected " + expected + ", got " + got};
+      status = {KVQ_INVALID_ARGUMENT, scope + name + ": expected " + expected + ", got " + got};
   }
   void range(const char *name, int64_t value, int64_t low, int64_t high) {
     if (ok() && (value < low || value > high))

@@ -143,6 +143,21 @@ Status SharedObject::load(ByteSpan bytes, SharedObject &out) {
 
 void *SharedObject::symbol(const std::string &name) const { return ::dlsym(handle, name.c_str()); }
 
+bool HostCode::has(KernelRole role) const {
+  switch (role) {
+  case KernelRole::append_window:
+    return appendWindow != nullptr;
+  case KernelRole::dequantize:
+    return dequantize != nullptr;
+  case KernelRole::demote:
+    return demote != nullptr;
+  case KernelRole::plan:
+    return false;
+  default:
+    return loaded();
+  }
+}
+
 Status chooseKernels(const std::vector<KernelSet> &sets, KernelSet &out) {
   std::vector<KernelSet> ours;
   std::copy_if(sets.begin(), sets.end(), std::back_inserter(ours),
@@ -175,12 +190,19 @@ Status loadHostCode(const LibraryView &library, const KernelSet &kernels, HostCo
     if (!code.object.symbol(kernel->symbol))
       return {KVQ_INVALID_FILE,
               "expected the symbol '" + kernel->symbol + "' in the kernels, got none"};
-  auto symbol = [&](KernelRole role) { return code.object.symbol(kernels.role(role).symbol); };
-  code.append = reinterpret_cast<kvq_cpu_append_fn>(symbol(KernelRole::append));
+  auto symbol = [&](KernelRole role) {
+    const LibraryKernel *kernel = kernels.find(role);
+    return kernel ? code.object.symbol(kernel->symbol) : nullptr;
+  };
+  code.append = reinterpret_cast<kvq_cpu_token_fn>(symbol(KernelRole::append));
+  code.appendWindow = reinterpret_cast<kvq_cpu_token_fn>(symbol(KernelRole::append_window));
+  code.dequantize = reinterpret_cast<kvq_cpu_token_fn>(symbol(KernelRole::dequantize));
+  code.demote = reinterpret_cast<kvq_cpu_demote_fn>(symbol(KernelRole::demote));
   code.prepare = reinterpret_cast<kvq_cpu_decode_fn>(symbol(KernelRole::prepare));
   code.decode = reinterpret_cast<kvq_cpu_decode_fn>(symbol(KernelRole::decode));
   code.merge = reinterpret_cast<kvq_cpu_decode_fn>(symbol(KernelRole::merge));
   code.info = kernels.role(KernelRole::decode).info;
+  code.rows = std::max(kernels.role(KernelRole::decode).rows, 1);
   out = std::move(code);
   return {};
 }

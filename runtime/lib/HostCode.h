@@ -26,11 +26,17 @@ private:
 
 struct HostCode {
   SharedObject object;
-  kvq_cpu_append_fn append = nullptr;
+  kvq_cpu_token_fn append = nullptr;
   kvq_cpu_decode_fn prepare = nullptr, decode = nullptr, merge = nullptr;
+  // Null where the library has none.
+  kvq_cpu_token_fn appendWindow = nullptr, dequantize = nullptr;
+  kvq_cpu_demote_fn demote = nullptr;
   WorkspaceFloats info;
+  int32_t rows = 1; ///< row class of decode
 
   bool loaded() const { return merge != nullptr; }
+  /// The CPU commits without a kernel.
+  bool has(KernelRole role) const;
 };
 
 /// The best of the CPU sets that this CPU can run. UNSUPPORTED, with the reason, if there is none.

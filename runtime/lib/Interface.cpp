@@ -5,6 +5,8 @@
 
 #include "runtime/lib/Arguments.h"
 #include "runtime/lib/Launch.h"
+#include "runtime/lib/Pages.h"
+#include "runtime/lib/Use.h"
 
 #include <algorithm>
 #include <cstring>
@@ -107,6 +109,38 @@ kvq_status openWith(const kvq_open_options *options, kvq_library **library, Read
   });
 }
 
+/// A question about the format of a layer.
+template <typename Body> kvq_status ofLayer(const kvq_library *library, int64_t layer, Body body) {
+  return guarded([&]() -> Status {
+    if (!library)
+      return nullArgument("library");
+    const Format *format = nullptr;
+    int64_t constantLayer = 0;
+    if (Status status = formatOf(*library, layer, format, constantLayer); !status.ok())
+      return status;
+    return body(*format);
+  });
+}
+
+/// A call that takes one struct of arguments.
+template <typename Args, typename Body>
+kvq_status call(const kvq_library *library, const Args *args, Body body) {
+  return guarded([&]() -> Status {
+    if (!library)
+      return nullArgument("library");
+    Args taken;
+    if (Status status = takeStruct("args", args, taken); !status.ok())
+      return status;
+    return body(taken);
+  });
+}
+
+Status loadFormat(const Format &format) {
+  if (!format.codeStatus.ok())
+    return format.codeStatus;
+  return format.device ? format.device->load() : Status{};
+}
+
 } // namespace
 } // namespace kvq
 
@@ -123,8 +157,9 @@ const char *kvq_status_name(kvq_status status) {
                                       "KVQ_UNSUPPORTED",
                                       "KVQ_OUT_OF_MEMORY",
                                       "KVQ_INTERNAL_ERROR",
-                                      "KVQ_DEVICE_ERROR"};
-  return status >= KVQ_OK && status <= KVQ_DEVICE_ERROR ? names[status] : "unknown status";
+                                      "KVQ_DEVICE_ERROR",
+                                      "KVQ_OTHER_FORMAT"};
+  return status >= KVQ_OK && status <= KVQ_OTHER_FORMAT ? names[status] : "unknown status";
 }
 
 const char *kvq_last_error(void) { return lastError.c_str(); }
@@ -152,82 +187,165 @@ kvq_status kvq_open_memory(const void *data, size_t size, const kvq_open_options
 
 void kvq_close(kvq_library *library) { delete library; }
 
-kvq_status kvq_query(const kvq_library *library, kvq_geometry *geometry) {
-  return guarded([&] {
-    return library ? giveStruct("geometry", geometryOf(library->formats.front()), geometry)
-                   : nullArgument("library");
-  });
-}
+int32_t kvq_interface_version(void) { return KVQ_INTERFACE_VERSION; }
 
-kvq_status kvq_query_page(const kvq_library *library, int64_t page_tokens,
-                          kvq_page_geometry *geometry) {
+kvq_status kvq_load(kvq_library *library, int64_t layer) {
   return guarded([&]() -> Status {
     if (!library)
       return nullArgument("library");
-    RecordLayout layout;
-    if (Status status = pageLayout(library->formats.front(), page_tokens, layout); !status.ok())
+    if (layer == -1) {
+      for (const Format &format : library->formats)
+        if (Status status = loadFormat(format); !status.ok())
+          return status;
+      return {};
+    }
+    const Format *format = nullptr;
+    int64_t constantLayer = 0;
+    if (Status status = formatOf(*library, layer, format, constantLayer); !status.ok())
       return status;
-    kvq_page_geometry page = {};
-    page.record_bytes = layout.bytes;
-    page.head_stride = layout.stride;
-    page.page_bytes = layout.stride * library->formats.front().method.kv_heads;
-    page.bits_per_element = bitsPerElement(layout);
-    return giveStruct("geometry", page, geometry);
+    return loadFormat(*format);
   });
 }
 
-const char *kvq_method_text(const kvq_library *library) {
-  return library ? library->formats.front().methodText.c_str() : nullptr;
+kvq_status kvq_query_model(const kvq_library *library, kvq_model *model) {
+  return guarded([&] {
+    if (!library)
+      return nullArgument("library");
+    kvq_model have = {};
+    have.layers = int32_t(library->layers().size());
+    have.formats = int32_t(library->formats.size());
+    return giveStruct("model", have, model);
+  });
+}
+
+kvq_status kvq_query_layer(const kvq_library *library, int64_t layer, int32_t *format) {
+  return guarded([&]() -> Status {
+    if (!library || !format)
+      return nullArgument(library ? "format" : "library");
+    const Format *found = nullptr;
+    int64_t constantLayer = 0;
+    Status status = formatOf(*library, layer, found, constantLayer);
+    if (status.code == KVQ_INVALID_ARGUMENT)
+      return status;
+    *format = status.ok() ? int32_t(found - library->formats.data()) : -1;
+    return {};
+  });
+}
+
+kvq_status kvq_query(const kvq_library *library, int64_t layer, kvq_geometry *geometry) {
+  return ofLayer(library, layer, [&](const Format &format) {
+    return giveStruct("geometry", geometryOf(*library, format), geometry);
+  });
+}
+
+kvq_status kvq_query_page(const kvq_library *library, int64_t layer, int64_t page_tokens,
+                          kvq_page_geometry *geometry) {
+  return ofLayer(library, layer, [&](const Format &format) -> Status {
+    RecordLayout layout;
+    if (Status status = pageLayout(format, page_tokens, layout); !status.ok())
+      return status;
+    return giveStruct("geometry", pageGeometryOf(format, layout), geometry);
+  });
+}
+
+const char *kvq_method_text(const kvq_library *library, int64_t layer) {
+  const Format *format = nullptr;
+  int64_t constantLayer = 0;
+  const bool there = library && formatOf(*library, layer, format, constantLayer).ok();
+  return there ? format->methodText.c_str() : nullptr;
 }
 
 const char *kvq_manifest_text(const kvq_library *library) {
   return library ? library->manifestText.c_str() : nullptr;
 }
 
-kvq_status kvq_supports(const kvq_library *library, const kvq_use *use) {
+kvq_status kvq_supports(const kvq_library *library, const kvq_use *use, kvq_reason *reasons,
+                        int32_t capacity, int32_t *count) {
   return guarded([&]() -> Status {
-    if (!library)
-      return nullArgument("library");
+    if (!library || (capacity > 0 && !reasons))
+      return nullArgument(library ? "reasons" : "library");
+    if (capacity < 0)
+      return {KVQ_INVALID_ARGUMENT,
+              "capacity: expected 0 or more, got " + std::to_string(capacity)};
     kvq_use taken = {};
     if (use)
       if (Status status = takeStruct("use", use, taken); !status.ok())
         return status;
-    const std::string reasons = refusals(*library, taken);
-    return {reasons.empty() ? KVQ_OK : KVQ_UNSUPPORTED, reasons};
+    const std::vector<kvq_reason> all = reasonsAgainst(*library, taken);
+    std::copy_n(all.begin(), std::min(all.size(), size_t(capacity)), reasons);
+    if (count)
+      *count = int32_t(all.size());
+    std::string lines;
+    for (const kvq_reason &reason : all)
+      lines += (lines.empty() ? "" : "\n") + std::string(reason.text);
+    return {all.empty() ? KVQ_OK : KVQ_UNSUPPORTED, lines};
   });
 }
 
-kvq_status kvq_append(kvq_library *library, const kvq_append_args *args) {
-  return guarded([&]() -> Status {
-    if (!library)
-      return nullArgument("library");
-    kvq_append_args taken;
-    if (Status status = takeStruct("args", args, taken); !status.ok())
-      return status;
-    return launchAppend(*library, taken);
+kvq_status kvq_append(kvq_library *library, const kvq_token_args *args) {
+  return call(library, args, [&](const kvq_token_args &taken) {
+    return launchTokens(*library, KernelRole::append, taken);
   });
+}
+
+kvq_status kvq_append_window(kvq_library *library, const kvq_token_args *args) {
+  return call(library, args, [&](const kvq_token_args &taken) {
+    return launchTokens(*library, KernelRole::append_window, taken);
+  });
+}
+
+kvq_status kvq_dequantize(kvq_library *library, const kvq_token_args *args) {
+  return call(library, args, [&](const kvq_token_args &taken) {
+    return launchTokens(*library, KernelRole::dequantize, taken);
+  });
+}
+
+kvq_status kvq_commit(kvq_library *library, const kvq_commit_args *args) {
+  return call(library, args,
+              [&](const kvq_commit_args &taken) { return launchCommit(*library, taken); });
+}
+
+kvq_status kvq_demote(kvq_library *library, const kvq_demote_args *args) {
+  return call(library, args,
+              [&](const kvq_demote_args &taken) { return launchDemote(*library, taken); });
 }
 
 kvq_status kvq_workspace_size(const kvq_library *library, const kvq_decode_args *args,
                               size_t *bytes) {
-  return guarded([&]() -> Status {
-    if (!library || !bytes)
-      return nullArgument(library ? "bytes" : "library");
-    kvq_decode_args taken;
-    if (Status status = takeStruct("args", args, taken); !status.ok())
-      return status;
-    return workspaceSize(*library, taken, *bytes);
+  return call(library, args, [&](const kvq_decode_args &taken) {
+    return bytes ? workspaceSize(*library, taken, *bytes) : nullArgument("bytes");
   });
 }
 
-kvq_status kvq_decode(kvq_library *library, const kvq_decode_args *args) {
+kvq_status kvq_workspace_init(kvq_library *library, void *workspace, size_t bytes,
+                              const kvq_execution *execution) {
   return guarded([&]() -> Status {
     if (!library)
       return nullArgument("library");
-    kvq_decode_args taken;
-    if (Status status = takeStruct("args", args, taken); !status.ok())
-      return status;
-    return launchDecode(*library, taken);
+    return initWorkspace(*library, workspace, bytes, execution ? execution->stream : nullptr);
+  });
+}
+
+kvq_status kvq_plan(kvq_library *library, const kvq_decode_args *args) {
+  return call(library, args,
+              [&](const kvq_decode_args &taken) { return launchPlan(*library, taken); });
+}
+
+kvq_status kvq_decode(kvq_library *library, const kvq_decode_args *args) {
+  return call(library, args,
+              [&](const kvq_decode_args &taken) { return launchDecode(*library, taken); });
+}
+
+kvq_status kvq_export(kvq_library *library, const kvq_move_args *args, kvq_page_header *header) {
+  return call(library, args, [&](const kvq_move_args &taken) {
+    return header ? exportPages(*library, taken, *header) : nullArgument("header");
+  });
+}
+
+kvq_status kvq_import(kvq_library *library, const kvq_move_args *args,
+                      const kvq_page_header *header) {
+  return call(library, args, [&](const kvq_move_args &taken) {
+    return header ? importPages(*library, taken, *header) : nullArgument("header");
   });
 }
 

@@ -21,15 +21,6 @@ std::string text(ByteSpan span) {
   return span.size ? std::string(static_cast<const char *>(span.data), span.size) : "";
 }
 
-kvq_element elementOf(ElementType type) {
-  return type == ElementType::f16 ? KVQ_F16 : type == ElementType::bf16 ? KVQ_BF16 : KVQ_F32;
-}
-
-const char *nameOf(kvq_element element) {
-  static const char *const names[] = {"none", "f16", "bf16", "f32"};
-  return element >= 0 && element <= KVQ_F32 ? names[element] : "unknown";
-}
-
 Status checkConstants(const CacheMethod &method, size_t bytes) {
   for (const Constant &constant : method.constants) {
     int64_t size = sizeof(float); // parseMethod has bounded the shape, so this cannot overflow
@@ -42,6 +33,15 @@ Status checkConstants(const CacheMethod &method, size_t bytes) {
                   std::to_string(bytes) + " bytes"};
   }
   return {};
+}
+
+/// What codes mean: the method, without its name and what a page or a plan may change, and its
+/// constants.
+Digest methodDigest(CacheMethod method, const Digest &constants) {
+  method.name.clear();
+  method.page = 64;
+  const std::string text = kvq::methodText(method) + digestText(constants);
+  return sha256(text.data(), text.size());
 }
 
 /// The method of a format and where its layers lie.
@@ -62,6 +62,7 @@ Status openFormat(const LibraryView &view, size_t index, Format &format) {
                                     std::to_string(format.method.layers) + " layers, got number " +
                                     std::to_string(view.layers[i].constant_layer)};
   format.layout = buildRecord(format.method.record());
+  format.methodDigest = methodDigest(format.method, view.formats[index].constantsDigest);
   return {};
 }
 
@@ -149,13 +150,17 @@ Status formatOf(const kvq_library &library, int64_t layer, const Format *&format
   return {};
 }
 
-kvq_geometry geometryOf(const Format &format) {
+kvq_element elementOf(ElementType type) {
+  return type == ElementType::f16 ? KVQ_F16 : type == ElementType::bf16 ? KVQ_BF16 : KVQ_F32;
+}
+
+kvq_geometry geometryOf(const kvq_library &library, const Format &format) {
   const CacheMethod &method = format.method;
   kvq_geometry geometry = {};
   geometry.size = sizeof geometry;
+  geometry.format = int32_t(&format - library.formats.data());
   geometry.q_heads = method.q_heads;
   geometry.kv_heads = method.kv_heads;
-  geometry.layers = method.layers;
   geometry.key_dim = method.key.record.dim;
   geometry.value_dim = method.value.record.dim;
   geometry.key_bits = method.key.record.bits;
@@ -169,7 +174,34 @@ kvq_geometry geometryOf(const Format &format) {
   geometry.query_rotated = !method.attention.rotate_query;
   geometry.output_rotated = !method.attention.unrotate_output;
   geometry.scale = method.attention.scale;
+  geometry.softcap = method.attention.softcap;
+  geometry.window = method.attention.window;
+  geometry.sinks = method.attention.sinks >= 0;
+  geometry.sink = method.sink, geometry.recent = method.recent;
+  if (method.sink || method.recent)
+    geometry.window_rows = elementOf(method.key.storedRows());
   return geometry;
+}
+
+kvq_page_geometry pageGeometryOf(const Format &format, const RecordLayout &layout) {
+  const CacheMethod &method = format.method;
+  kvq_page_geometry page = {};
+  page.record_bytes = layout.bytes;
+  page.head_stride = layout.stride;
+  page.page_bytes = layout.stride * method.kv_heads;
+  page.bits_per_element = bitsPerElement(layout);
+  if (method.sink || method.recent)
+    page.window_bytes = int64_t(layout.spec.page) * elementBytes(method.key.storedRows()) *
+                        (method.key.record.dim + method.value.record.dim);
+  const Digest record = recordDigest(layout);
+  std::copy(record.begin(), record.end(), page.record_id);
+  std::copy(format.methodDigest.begin(), format.methodDigest.end(), page.method_id);
+  return page;
+}
+
+Digest recordDigest(const RecordLayout &layout) {
+  const std::string text = recordText(layout, "");
+  return sha256(text.data(), text.size());
 }
 
 Status pageLayout(const Format &format, int64_t pageTokens, RecordLayout &out) {
@@ -183,44 +215,6 @@ Status pageLayout(const Format &format, int64_t pageTokens, RecordLayout &out) {
     spec.page = int(pageTokens);
   out = buildRecord(spec);
   return {};
-}
-
-std::string refusals(const kvq_library &library, const kvq_use &use) {
-  const Format &format = library.formats.front();
-  const kvq_geometry have = geometryOf(format);
-  std::string reasons;
-  auto add = [&](const std::string &reason) { reasons += (reasons.empty() ? "" : "\n") + reason; };
-  auto same = [&](const char *name, int32_t asked, int32_t got) {
-    if (asked && asked != got)
-      add(std::string(name) + ": the library has " + std::to_string(got) + ", asked for " +
-          std::to_string(asked));
-  };
-  auto sameType = [&](const char *name, kvq_element asked, kvq_element got) {
-    if (asked && asked != got)
-      add(std::string(name) + ": the library has " + nameOf(got) + ", asked for " + nameOf(asked));
-  };
-  if (!format.codeStatus.ok())
-    add(format.codeStatus.message);
-  same("q_heads", use.q_heads, have.q_heads);
-  same("kv_heads", use.kv_heads, have.kv_heads);
-  same("key_dim", use.key_dim, have.key_dim);
-  same("value_dim", use.value_dim, have.value_dim);
-  sameType("key_rows", use.key_rows, have.key_rows);
-  sameType("value_rows", use.value_rows, have.value_rows);
-  sameType("query_rows", use.query_rows, have.query_rows);
-  if (use.layers < 0 || use.layers > have.layers)
-    add("layers: the library has constants of " + std::to_string(have.layers) + ", asked for " +
-        std::to_string(use.layers));
-  RecordLayout layout;
-  if (Status status = pageLayout(format, use.page_tokens, layout); !status.ok())
-    add(status.message);
-  if (use.query_length != 0 && use.query_length != 1)
-    add("query_length: the library has kernels for 1 query token of a sequence, asked for " +
-        std::to_string(use.query_length));
-  if (have.append_step != 1)
-    add("append: the records are written " + std::to_string(have.append_step) +
-        " tokens at once, the kernels append one by one");
-  return reasons;
 }
 
 } // namespace kvq

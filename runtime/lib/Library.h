@@ -17,6 +17,7 @@ namespace kvq {
 struct Format {
   std::string methodText;
   CacheMethod method;
+  Digest methodDigest = {};                 ///< of the method and its constants
   RecordLayout layout;                      ///< of the default page
   ByteSpan constants;                       ///< into the bytes of the library
   HostCode code;                            ///< of KVQ_TARGET_CPU
@@ -59,12 +60,13 @@ Status openLibrary(FileBytes bytes, const kvq_open_options &options,
 Status formatOf(const kvq_library &library, int64_t layer, const Format *&format,
                 int64_t &constantLayer);
 
-kvq_geometry geometryOf(const Format &format);
+kvq_element elementOf(ElementType type);
+kvq_geometry geometryOf(const kvq_library &library, const Format &format);
+kvq_page_geometry pageGeometryOf(const Format &format, const RecordLayout &layout);
+/// SHA-256 of the canonical text of a record.
+Digest recordDigest(const RecordLayout &layout);
 
 /// Layout for a page of that many tokens, 0 for the default; INVALID_ARGUMENT if it is not legal.
 Status pageLayout(const Format &format, int64_t pageTokens, RecordLayout &out);
-
-/// Every reason against a use, one a line.
-std::string refusals(const kvq_library &library, const kvq_use &use);
 
 } // namespace kvq

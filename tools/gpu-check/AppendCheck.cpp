@@ -71,14 +71,13 @@ std::vector<uint8_t> appendByLibrary(const Subject &subject, const Pool &pool, c
   const Buffer slots(device, 8 * batch.slots.size()), memory(device, size_t(pool.bytes()));
   keys.write(batch.keys.bytes.data()), values.write(batch.values.bytes.data());
   slots.write(batch.slots.data()), memory.fill(0xff);
-  kvq_append_args args = {};
+  kvq_token_args args = {};
   args.size = sizeof args;
   args.k_token_stride = batch.keys.outerStride, args.k_head_stride = batch.keys.innerStride;
   args.v_token_stride = batch.values.outerStride, args.v_head_stride = batch.values.innerStride;
-  args.pool = memory.data();
-  args.page_stride = pool.pageStride, args.head_stride = pool.headStride;
-  args.page_tokens = pool.page, args.layer = subject.layer;
-  args.stream = device.stream();
+  args.pool = {memory.data(), pool.pageStride, pool.headStride, pool.page};
+  args.place.layer = subject.layer;
+  args.execution.stream = device.stream();
   // From the last to the first: the order of calls does not matter.
   for (int64_t end = kTokens; end > 0; end -= step) {
     const int64_t first = std::max<int64_t>(0, end - step);

@@ -92,17 +92,15 @@ void Scene::append(int64_t sequence, const SequenceRows &rows) {
     const Buffer keys = upload(device, k.bytes.data(), k.bytes.size());
     const Buffer values = upload(device, v.bytes.data(), v.bytes.size());
     const Buffer places = upload(device, slots.data(), 8 * slots.size());
-    kvq_append_args args = {};
+    kvq_token_args args = {};
     args.size = sizeof args;
     args.k = keys.data(), args.v = values.data();
     args.k_token_stride = k.outerStride, args.k_head_stride = k.innerStride;
     args.v_token_stride = v.outerStride, args.v_head_stride = v.innerStride;
-    args.slots = reinterpret_cast<const int64_t *>(places.data()), args.tokens = tokens;
-    args.pool = pool->data();
-    args.page_stride = pageStride, args.head_stride = headStride;
-    args.page_tokens = spec.page, args.layer = subject.layer;
-    args.first_head = spec.firstHead, args.kv_heads = spec.heads;
-    args.stream = device.stream();
+    args.slots = places.data(), args.tokens = tokens;
+    args.pool = {pool->data(), pageStride, headStride, spec.page};
+    args.place = {subject.layer, spec.firstHead, spec.heads};
+    args.execution.stream = device.stream();
     require("append", kvq_append(subject.library.get(), &args));
     device.synchronize();
   }
@@ -161,24 +159,25 @@ Decoded Scene::decode(int64_t splitTokens, const std::vector<int64_t> &chosen, b
   kvq_decode_args args = {};
   args.size = sizeof args;
   args.q = inputs.queries.data();
-  args.q_seq_stride = inputs.querySequence, args.q_head_stride = inputs.queryHead;
-  args.out = out.data(), args.out_seq_stride = outSequence, args.out_head_stride = outRow;
+  args.q_token_stride = inputs.querySequence, args.q_head_stride = inputs.queryHead;
+  args.out = out.data(), args.out_token_stride = outSequence, args.out_head_stride = outRow;
   args.lse = reinterpret_cast<float *>(lse.data());
-  args.lse_seq_stride = lseSequence, args.lse_head_stride = 8;
-  args.pool = pool->data(), args.page_stride = pageStride, args.head_stride = headStride;
-  args.page_tokens = spec.page;
-  args.block_table = reinterpret_cast<const int32_t *>(inputs.table.data());
-  args.block_table_stride = 4 * columns, args.block_table_columns = columns;
+  args.lse_token_stride = lseSequence, args.lse_head_stride = 8;
+  args.pool = {pool->data(), pageStride, headStride, spec.page};
+  args.table.ids = reinterpret_cast<const int32_t *>(inputs.table.data());
+  args.table.row_stride = 4 * columns, args.table.columns = columns;
   args.lengths = reinterpret_cast<const int32_t *>(inputs.lengths.data());
   args.batch = inputs.sequences, args.split_tokens = splitTokens;
-  args.max_length = inputs.longest + kLooseBound, args.layer = subject.layer;
-  args.first_head = spec.firstHead, args.kv_heads = spec.heads;
-  args.stream = device.stream();
+  args.max_length = inputs.longest + kLooseBound;
+  args.place = {subject.layer, spec.firstHead, spec.heads};
+  args.execution.stream = device.stream();
   require("workspace size",
           kvq_workspace_size(subject.library.get(), &args, &args.workspace_bytes));
   const Buffer workspace(device, args.workspace_bytes);
   args.workspace = workspace.data();
   workspace.fill(0xff);
+  require("workspace", kvq_workspace_init(subject.library.get(), args.workspace,
+                                          args.workspace_bytes, &args.execution));
   for (int call = 0; call < (repeat ? 2 : 1); ++call) {
     out.fill(0xff), lse.fill(0xff);
     args.flags = call && device.target() == KVQ_TARGET_CUDA ? KVQ_DECODE_PLANNED : 0;

@@ -41,10 +41,10 @@ Subject::Subject(const std::string &name, FileBytes file, Device &device)
   kvq_library *opened = nullptr;
   require("open", kvq_open_memory(bytes.span().data, bytes.span().size, &options, &opened));
   library.reset(opened);
-  require("supports", kvq_supports(opened, nullptr));
+  require("supports", kvq_supports(opened, nullptr, nullptr, 0, nullptr));
   std::string error = parseLibrary(bytes.span(), view);
   if (error.empty())
-    error = parseMethod(kvq_method_text(opened), method);
+    error = parseMethod(kvq_method_text(opened, 0), method);
   for (const SideMethod *side : {&method.key, &method.value})
     if (error.empty())
       error = refuseSide(*side);

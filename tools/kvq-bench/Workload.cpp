@@ -38,7 +38,7 @@ kvq_library *openLibrary(const std::string &path, Device &device) {
 
 CacheMethod methodOf(const kvq_library *library) {
   CacheMethod method;
-  if (std::string error = parseMethod(kvq_method_text(library), method); !error.empty())
+  if (std::string error = parseMethod(kvq_method_text(library, 0), method); !error.empty())
     throw std::runtime_error(error);
   return method;
 }
@@ -82,7 +82,7 @@ Workload::Workload(Device &device, const std::string &name, const std::string &p
       output(device, size_t(4 * kMaxBatch * method.q_heads * method.value.record.dim)),
       lse(device, size_t(4 * kMaxBatch * method.q_heads)) {
   stem = stem.substr(0, stem.rfind('.'));
-  require("'" + path + "'", kvq_supports(library, nullptr));
+  require("'" + path + "'", kvq_supports(library, nullptr, nullptr, 0, nullptr));
   fillPool();
   table.write(shuffledPages(pages).data());
   std::mt19937_64 random{uint64_t(pages)}; // the same in every run
@@ -157,22 +157,23 @@ TimedGraph Workload::capture(const BenchCase &bench, bool prepared) {
   args.size = sizeof args;
   args.q = queries.data(), args.out = output.data();
   args.q_head_stride = method.key.record.dim * size;
-  args.q_seq_stride = method.q_heads * args.q_head_stride;
+  args.q_token_stride = method.q_heads * args.q_head_stride;
   args.out_head_stride = method.value.record.dim * size;
-  args.out_seq_stride = method.q_heads * args.out_head_stride;
+  args.out_token_stride = method.q_heads * args.out_head_stride;
   args.lse = reinterpret_cast<float *>(lse.data());
-  args.lse_head_stride = 4, args.lse_seq_stride = 4 * method.q_heads;
-  args.pool = pool.data(), args.page_stride = pageStride, args.head_stride = layout.stride;
-  args.page_tokens = page;
-  args.block_table = reinterpret_cast<const int32_t *>(table.data());
-  args.block_table_stride = 4 * parts.columns, args.block_table_columns = parts.columns;
+  args.lse_head_stride = 4, args.lse_token_stride = 4 * method.q_heads;
+  args.pool = {pool.data(), pageStride, layout.stride, page};
+  args.table.ids = reinterpret_cast<const int32_t *>(table.data());
+  args.table.row_stride = 4 * parts.columns, args.table.columns = parts.columns;
   args.lengths = reinterpret_cast<const int32_t *>(lengths.data());
   args.batch = bench.batch, args.max_length = bench.context;
-  args.stream = device.stream();
+  args.execution.stream = device.stream();
   require("workspace size", kvq_workspace_size(library, &args, &args.workspace_bytes));
   workspace = nullptr; // free before the next is taken
   workspace = std::make_unique<Buffer>(device, args.workspace_bytes);
   args.workspace = workspace->data();
+  require("workspace",
+          kvq_workspace_init(library, args.workspace, args.workspace_bytes, &args.execution));
   output.fill(0xff);
   require("decode", kvq_decode(library, &args)); // plan and queries of all that follow
   device.synchronize();
@@ -180,7 +181,7 @@ TimedGraph Workload::capture(const BenchCase &bench, bool prepared) {
   args.flags = KVQ_DECODE_PLANNED;
   leaveOutKernel(prepared ? "kvq_prepare" : "");
   TimedGraph graph(static_cast<cuda::Stream>(device.stream()), parts.launches, [&](int i) {
-    args.block_table =
+    args.table.ids =
         reinterpret_cast<const int32_t *>(table.data()) + i % parts.count * parts.pages;
     require("decode", kvq_decode(library, &args));
   });

@@ -58,15 +58,15 @@ std::string LayerCache::append(const TraceLayer &tensors) {
   const Buffer keys = copied(device, bytesOf(*tensors.k)),
                values = copied(device, bytesOf(*tensors.v)), slots = copied(device, places);
   const int64_t row = trace.headDim * elementBytes(trace.element);
-  kvq_append_args args = {};
+  kvq_token_args args = {};
   args.size = sizeof args;
   args.k = keys.data(), args.v = values.data();
   args.k_token_stride = args.v_token_stride = trace.kvHeads * row;
   args.k_head_stride = args.v_head_stride = row;
-  args.slots = reinterpret_cast<const int64_t *>(slots.data()), args.tokens = trace.tokens;
-  args.pool = pool.data(), args.stream = device.stream();
-  args.page_stride = trace.kvHeads * layout.stride, args.head_stride = layout.stride;
-  args.page_tokens = page, args.layer = layer;
+  args.slots = slots.data(), args.tokens = trace.tokens;
+  args.pool = {pool.data(), trace.kvHeads * layout.stride, layout.stride, page};
+  args.place.layer = layer;
+  args.execution.stream = device.stream();
   std::string error = outcome("append", kvq_append(library, &args));
   if (!error.empty())
     return error;
@@ -129,15 +129,15 @@ std::string LayerCache::decode(const TraceLayer &tensors, const Constants &const
   args.size = sizeof args;
   args.q = q.data(), args.out = rows.data();
   args.lse = reinterpret_cast<float *>(lse.data());
-  args.q_seq_stride = args.out_seq_stride = heads * row;
+  args.q_token_stride = args.out_token_stride = heads * row;
   args.q_head_stride = args.out_head_stride = row;
-  args.lse_seq_stride = heads * 4, args.lse_head_stride = 4;
-  args.pool = pool.data(), args.stream = device.stream();
-  args.page_stride = trace.kvHeads * layout.stride, args.head_stride = layout.stride;
-  args.page_tokens = page, args.layer = layer;
+  args.lse_token_stride = heads * 4, args.lse_head_stride = 4;
+  args.pool = {pool.data(), trace.kvHeads * layout.stride, layout.stride, page};
+  args.place.layer = layer;
+  args.execution.stream = device.stream();
   // One row of the block table for all sequences.
-  args.block_table = reinterpret_cast<const int32_t *>(ids.data());
-  args.block_table_columns = pages;
+  args.table.ids = reinterpret_cast<const int32_t *>(ids.data());
+  args.table.columns = pages;
   args.lengths = reinterpret_cast<const int32_t *>(lengths.data()), args.batch = batch,
   args.max_length = trace.tokens;
   size_t bytes = 0;
@@ -146,6 +146,10 @@ std::string LayerCache::decode(const TraceLayer &tensors, const Constants &const
     return error;
   const Buffer workspace = poisoned(device, bytes);
   args.workspace = workspace.data(), args.workspace_bytes = bytes;
+  if (std::string error =
+          outcome("workspace", kvq_workspace_init(library, args.workspace, bytes, &args.execution));
+      !error.empty())
+    return error;
   if (std::string error = outcome("decode", kvq_decode(library, &args)); !error.empty())
     return error;
   device.synchronize();

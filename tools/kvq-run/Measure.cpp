@@ -109,7 +109,7 @@ std::string Runner::open(const std::string &path, const RunOptions &options, Run
   runner.library.reset(library);
   std::string error = parseLibrary(bytes, runner.view);
   if (error.empty())
-    error = parseMethod(kvq_method_text(library), runner.method);
+    error = parseMethod(kvq_method_text(library, 0), runner.method);
   for (const SideMethod *side : {&runner.method.key, &runner.method.value})
     if (error.empty())
       error = refuseSide(*side);
@@ -127,8 +127,8 @@ std::string Runner::checkTrace(const Trace &trace) const {
   use.key_dim = use.value_dim = int32_t(trace.headDim);
   use.key_rows = use.value_rows = use.query_rows = elementOf(trace.element);
   use.page_tokens = int32_t(page);
-  use.query_length = 1;
-  if (kvq_supports(library.get(), &use) != KVQ_OK)
+  use.q_length = 1;
+  if (kvq_supports(library.get(), &use, nullptr, 0, nullptr) != KVQ_OK)
     return oneLine(kvq_last_error());
   if (method.layers != 1 && size_t(method.layers) != trace.layers.size())
     return "layers: the library has constants of " + std::to_string(method.layers) +
@@ -182,7 +182,7 @@ std::string Runner::run(const Trace &trace, Report &out) {
     return error;
   kvq_page_geometry geometry = {};
   geometry.size = sizeof geometry;
-  if (kvq_query_page(library.get(), page, &geometry) != KVQ_OK)
+  if (kvq_query_page(library.get(), 0, page, &geometry) != KVQ_OK)
     return kvq_last_error();
   Report report;
   report.name = method.name;

@@ -11,8 +11,10 @@ namespace {
 /// the decode kernel share a multiprocessor, which would leave another one idle.
 constexpr int kDecodeSharedBytes = 118 * 1024;
 
-constexpr KernelRole kRoles[] = {KernelRole::append, KernelRole::plan, KernelRole::prepare,
-                                 KernelRole::decode};
+/// The last four need not be there.
+constexpr KernelRole kRoles[] = {KernelRole::append, KernelRole::plan,          KernelRole::prepare,
+                                 KernelRole::decode, KernelRole::append_window, KernelRole::demote,
+                                 KernelRole::commit, KernelRole::dequantize};
 
 /// A target name taken apart.
 struct Target {
@@ -158,12 +160,12 @@ Status DeviceCode::check() const {
   if (const int64_t count = warps(KernelRole::decode); count & (count - 1))
     return {KVQ_INVALID_FILE, "expected the warps of a block of '" + symbol(KernelRole::decode) +
                                   "' to be a power of two, got " + std::to_string(count)};
-  for (KernelRole role : kRoles)
-    if (const int bytes = kernels.role(role).shared_bytes; bytes > device.maxSharedBytes)
-      return {KVQ_UNSUPPORTED, "the kernel '" + symbol(role) + "' needs " + std::to_string(bytes) +
-                                   " bytes of shared memory, the device (" + device.text() +
-                                   ") has " + std::to_string(device.maxSharedBytes) +
-                                   " for a block"};
+  for (const LibraryKernel *kernel : kernels.kernels)
+    if (const int bytes = kernel->shared_bytes; bytes > device.maxSharedBytes)
+      return {KVQ_UNSUPPORTED, "the kernel '" + kernel->symbol + "' needs " +
+                                   std::to_string(bytes) + " bytes of shared memory, the device (" +
+                                   device.text() + ") has " +
+                                   std::to_string(device.maxSharedBytes) + " for a block"};
   return {};
 }
 
@@ -198,8 +200,9 @@ Status DeviceCode::loadLocked() {
   if (Status status = loadModule(); !status.ok())
     return status;
   for (KernelRole role : kRoles)
-    if (Status status = loadKernel(role); !status.ok())
-      return status;
+    if (has(role))
+      if (Status status = loadKernel(role); !status.ok())
+        return status;
   return loadConstants();
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/lib/KernelSets.h"
 #include "runtime/lib/cuda/Driver.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -83,6 +84,9 @@ public:
   /// Loads module and constants, once; a call after one that failed tries again.
   Status load();
 
+  bool has(KernelRole role) const { return kernels.find(role) != nullptr; }
+  /// Row class of decode.
+  int32_t rows() const { return std::max(kernels.role(KernelRole::decode).rows, 1); }
   /// Warps of a block of a kernel. May be asked before load.
   int64_t warps(KernelRole role) const { return kernels.role(role).threads / 32; }
   const WorkspaceFloats &info() const { return kernels.role(KernelRole::decode).info; }

@@ -69,6 +69,8 @@ Status openDriver(const char *name, Driver &out) {
   symbols.take(driver.memAlloc, "cuMemAlloc_v2");
   symbols.take(driver.memFree, "cuMemFree_v2");
   symbols.take(driver.memcpyHtoD, "cuMemcpyHtoD_v2");
+  symbols.take(driver.memcpyAsync, "cuMemcpyAsync");
+  symbols.take(driver.memsetD8Async, "cuMemsetD8Async");
   if (symbols.missing) {
     ::dlclose(handle);
     return {KVQ_UNSUPPORTED, std::string("the NVIDIA driver is too old: ") + name + " has no " +

@@ -80,6 +80,9 @@ struct Driver {
   Result (*memAlloc)(DevicePointer *pointer, size_t bytes);
   Result (*memFree)(DevicePointer pointer);
   Result (*memcpyHtoD)(DevicePointer to, const void *from, size_t bytes);
+  /// Host or device memory, whichever the addresses are.
+  Result (*memcpyAsync)(DevicePointer to, DevicePointer from, size_t bytes, Stream stream);
+  Result (*memsetD8Async)(DevicePointer at, unsigned char value, size_t bytes, Stream stream);
 };
 
 /// Fills `out` from the shared library `name`, which then stays loaded. UNSUPPORTED, with the
