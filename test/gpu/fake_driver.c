@@ -74,9 +74,9 @@ CUresult cuFuncSetAttribute(void *function, int attribute, int value) {
   return (void)function, (void)attribute, (void)value, 0;
 }
 
-static void decode(const kvq_cpu_decode_args *args) {
-  for (int64_t i = 0; i < args->batch; ++i)
-    memset((char *)args->out + i * args->out_seq_stride, 0, (size_t)args->out_seq_stride);
+static void decode(const kvq_decode_kernel_args *args) {
+  for (int64_t i = 0; i < args->batch * args->q_length; ++i)
+    memset((char *)args->out + i * args->out_token_stride, 0, (size_t)args->out_token_stride);
 }
 
 /* Arguments of bf16_decode (tools/kvq-bench/bf16_decode.cu). */
@@ -160,6 +160,12 @@ CUresult cuMemcpyDtoH_v2(void *to, Pointer from, size_t bytes) {
 }
 CUresult cuMemcpyDtoD_v2(Pointer to, Pointer from, size_t bytes) {
   return memcpy((void *)to, (const void *)from, bytes), fault;
+}
+CUresult cuMemcpyAsync(Pointer to, Pointer from, size_t bytes, void *stream) {
+  return (void)stream, memcpy((void *)to, (const void *)from, bytes), fault;
+}
+CUresult cuMemsetD8Async(Pointer to, unsigned char byte, size_t bytes, void *stream) {
+  return (void)stream, memset((void *)to, byte, bytes), fault;
 }
 CUresult cuMemsetD8_v2(Pointer to, unsigned char byte, size_t bytes) {
   return memset((void *)to, byte, bytes), fault;

@@ -89,31 +89,28 @@ inline constexpr uintptr_t kWorkspace = 0x10000040; ///< of decodeArgs
 
 template <typename T = void> T *address(uintptr_t number) { return reinterpret_cast<T *>(number); }
 
-inline kvq_append_args appendArgs(int64_t tokens) {
-  kvq_append_args args = {};
+inline kvq_token_args appendArgs(int64_t tokens) {
+  kvq_token_args args = {};
   args.size = sizeof args;
   args.k = address(0x1000), args.v = address(0x2000);
   args.k_token_stride = 512, args.k_head_stride = 256;
   args.v_token_stride = 272, args.v_head_stride = 128;
   args.slots = address<int64_t>(0x3008), args.tokens = tokens;
-  args.pool = address(0x4000), args.page_stride = 1 << 20, args.head_stride = 1 << 19;
-  args.page_tokens = 64;
-  args.layer = 1;
+  args.pool = {address(0x4000), 1 << 20, 1 << 19, 64};
+  args.place.layer = 1;
   return args;
 }
 
 inline kvq_decode_args decodeArgs(int64_t batch, int64_t maxLength = 1000) {
   kvq_decode_args args = {};
   args.size = sizeof args;
-  args.q = address(0x1000), args.q_seq_stride = 1024, args.q_head_stride = 256;
-  args.out = address(0x2000), args.out_seq_stride = 512, args.out_head_stride = 128;
-  args.lse = address<float>(0x3004), args.lse_seq_stride = 16, args.lse_head_stride = 4;
-  args.pool = address(0x4000), args.page_stride = 1 << 20, args.head_stride = 1 << 19;
-  args.page_tokens = 64;
-  args.block_table = address<int32_t>(0x5004), args.block_table_stride = 64;
-  args.block_table_columns = 16;
+  args.q = address(0x1000), args.q_token_stride = 1024, args.q_head_stride = 256;
+  args.out = address(0x2000), args.out_token_stride = 512, args.out_head_stride = 128;
+  args.lse = address<float>(0x3004), args.lse_token_stride = 16, args.lse_head_stride = 4;
+  args.pool = {address(0x4000), 1 << 20, 1 << 19, 64};
+  args.table = {address<int32_t>(0x5004), nullptr, 64, 16};
   args.lengths = address<int32_t>(0x6004), args.batch = batch, args.max_length = maxLength;
-  args.layer = 1;
+  args.place.layer = 1;
   args.workspace = address(kWorkspace), args.workspace_bytes = size_t(1) << 40;
   return args;
 }

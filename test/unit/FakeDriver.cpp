@@ -15,7 +15,8 @@ std::mutex mutex;
 char primary;
 thread_local std::vector<const void *> contexts;
 
-const char *const kKernels[] = {"kvq_append", "kvq_plan", "kvq_prepare", "kvq_decode"};
+const char *const kKernels[] = {"kvq_append",        "kvq_plan",   "kvq_prepare", "kvq_decode",
+                                "kvq_append_window", "kvq_demote", "kvq_commit",  "kvq_dequantize"};
 
 /// Counts a call; what it is to return.
 Result count(const char *name) {
@@ -183,6 +184,20 @@ Result memcpyHtoD(DevicePointer to, const void *from, size_t bytes) {
   return count("cuMemcpyHtoD");
 }
 
+Result memcpyAsync(DevicePointer to, DevicePointer from, size_t bytes, Stream) {
+  const Result result = count("cuMemcpyAsync");
+  if (result == kSuccess)
+    std::memcpy(to, from, bytes);
+  return result;
+}
+
+Result memsetD8Async(DevicePointer at, unsigned char value, size_t bytes, Stream) {
+  const Result result = count("cuMemsetD8Async");
+  if (result == kSuccess)
+    std::memset(at, value, bytes);
+  return result;
+}
+
 const Driver kDriver = {init,
                         driverGetVersion,
                         getErrorName,
@@ -204,7 +219,9 @@ const Driver kDriver = {init,
                         launchKernelEx,
                         memAlloc,
                         memFree,
-                        memcpyHtoD};
+                        memcpyHtoD,
+                        memcpyAsync,
+                        memsetD8Async};
 
 } // namespace
 
@@ -230,7 +247,9 @@ FakeDriver::FakeDriver() {
                            "cuLaunchKernelEx",
                            "cuMemAlloc",
                            "cuMemFree",
-                           "cuMemcpyHtoD"})
+                           "cuMemcpyHtoD",
+                           "cuMemcpyAsync",
+                           "cuMemsetD8Async"})
     calls[name] = 0;
   setCurrent("context");
   setFindDriver([](const Driver *&out) {

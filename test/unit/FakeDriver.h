@@ -21,7 +21,8 @@ struct Launch {
   const void *context = nullptr; ///< that was current
   bool early = false;            ///< programmatic stream serialization
   union {
-    kvq_cpu_append_args append;
+    kvq_token_kernel_args append;
+    kvq_demote_kernel_args demote;
     kvq_gpu_decode_args decode;
   };
 };

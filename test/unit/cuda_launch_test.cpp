@@ -35,17 +35,17 @@ std::vector<std::string> kernelsOf(const FakeDriver &driver) {
 TEST(CudaLaunch, AppendRunsAWarpForEachTokenAndHead) {
   FakeDriver driver;
   const Handle library = openExample();
-  kvq_append_args args = appendArgs(7);
-  args.stream = address(0x77);
+  kvq_token_args args = appendArgs(7);
+  args.execution.stream = address(0x77);
   ASSERT_EQ(kvq_append(library.get(), &args), KVQ_OK) << kvq_last_error();
   ASSERT_EQ(kernelsOf(driver), std::vector<std::string>{"kvq_append"});
   const Launch &launch = driver.launches[0];
   EXPECT_EQ(launch.grid, 4u); // 14 rows by blocks of 4 warps
   EXPECT_EQ(launch.block, 128u);
   EXPECT_EQ(launch.sharedBytes, 0u);
-  EXPECT_EQ(launch.stream, args.stream);
+  EXPECT_EQ(launch.stream, args.execution.stream);
   EXPECT_FALSE(launch.early);
-  const kvq_cpu_append_args &got = launch.append;
+  const kvq_token_kernel_args &got = launch.append;
   EXPECT_EQ(got.k, args.k);
   EXPECT_EQ(got.v, args.v);
   EXPECT_EQ(got.k_token_stride, 512);
@@ -53,7 +53,7 @@ TEST(CudaLaunch, AppendRunsAWarpForEachTokenAndHead) {
   EXPECT_EQ(got.v_token_stride, 272);
   EXPECT_EQ(got.v_head_stride, 128);
   EXPECT_EQ(got.slots, args.slots);
-  EXPECT_EQ(got.pool, args.pool);
+  EXPECT_EQ(got.pool, args.pool.data);
   EXPECT_EQ(got.page_stride, 1 << 20);
   EXPECT_EQ(got.head_stride, 1 << 19);
   EXPECT_EQ(got.page_tokens, 64);
@@ -68,28 +68,36 @@ TEST(CudaLaunch, DecodePassesEveryArgument) {
   FakeDriver driver;
   const Handle library = openExample();
   kvq_decode_args args = decodeArgs(3);
-  args.first_head = 1, args.kv_heads = 1;
+  args.place.first_head = 1, args.place.kv_heads = 1;
   ASSERT_EQ(kvq_decode(library.get(), &args), KVQ_OK) << kvq_last_error();
   ASSERT_EQ(kernelsOf(driver), (std::vector<std::string>{"kvq_plan", "kvq_prepare", "kvq_decode"}));
   for (const Launch &launch : driver.launches) {
-    const kvq_cpu_decode_args &got = launch.decode.common;
+    const kvq_decode_kernel_args &got = launch.decode.common;
     EXPECT_EQ(launch.stream, nullptr);
     EXPECT_EQ(got.q, args.q);
-    EXPECT_EQ(got.q_seq_stride, 1024);
+    EXPECT_EQ(got.q_token_stride, 1024);
     EXPECT_EQ(got.q_head_stride, 256);
     EXPECT_EQ(got.out, args.out);
-    EXPECT_EQ(got.out_seq_stride, 512);
+    EXPECT_EQ(got.out_token_stride, 512);
     EXPECT_EQ(got.out_head_stride, 128);
     EXPECT_EQ(got.lse, args.lse);
-    EXPECT_EQ(got.lse_seq_stride, 16);
+    EXPECT_EQ(got.lse_token_stride, 16);
     EXPECT_EQ(got.lse_head_stride, 4);
-    EXPECT_EQ(got.pool, args.pool);
+    EXPECT_EQ(got.pool, args.pool.data);
     EXPECT_EQ(got.page_stride, 1 << 20);
     EXPECT_EQ(got.head_stride, 1 << 19);
     EXPECT_EQ(got.page_tokens, 64);
-    EXPECT_EQ(got.block_table, args.block_table);
+    EXPECT_EQ(got.block_table, args.table.ids);
     EXPECT_EQ(got.block_table_stride, 64);
     EXPECT_EQ(got.lengths, args.lengths);
+    EXPECT_EQ(got.page_indptr, nullptr);
+    EXPECT_EQ(got.q_indptr, nullptr);
+    EXPECT_EQ(got.q_length, 1);
+    EXPECT_EQ(got.ratio, 2);
+    EXPECT_EQ(got.row_blocks, 1);
+    EXPECT_EQ(got.max_length, 1000);
+    EXPECT_EQ(got.window, INT32_MAX);
+    EXPECT_EQ(got.sinks, nullptr);
     EXPECT_EQ(got.batch, 3);
     EXPECT_EQ(got.kv_heads, 1);
     EXPECT_EQ(got.scale, 0.5f);
@@ -145,17 +153,18 @@ struct TeamCase {
 TEST(CudaLaunch, TeamsFollowTheNumberOfSegments) {
   FakeDriver driver;
   const Handle library = openExample();
-  // 1024 warps; segments are 2 * batch. Bytes, in multiples of 128: 144 per segment, 40 per slot
-  // (teams + segments), 8 per segment, 4 * (2 * (batch + 1) + 2 * (teams + 1)).
+  // 1024 warps; segments are 2 * batch. Bytes, in multiples of 128: 128 of faults, 144 per segment,
+  // 40 per slot (teams + segments), 8 per segment, 4 * (2 * (batch + 1) + 2 * (teams + 1) + 3 *
+  // batch).
   const TeamCase cases[] = {
-      {1, 8, 128, 384 + 5248 + 128 + 1152},
-      {64, 8, 128, 18432 + 10240 + 1024 + 1664},
-      {65, 4, 256, 18816 + 15488 + 1152 + 2688},
-      {128, 4, 256, 36864 + 20480 + 2048 + 3200},
-      {256, 2, 512, 73728 + 40960 + 4096 + 6272},
-      {512, 1, 1024, 147456 + 81920 + 8192 + 12416},
-      {513, 1, 1024, 147840 + 82048 + 8320 + 12416},
-      {5000, 1, 1024, 1440000 + 440960 + 80000 + 48256},
+      {1, 8, 128, 128 + 384 + 5248 + 128 + 1152},
+      {64, 8, 128, 128 + 18432 + 10240 + 1024 + 2432},
+      {65, 4, 256, 128 + 18816 + 15488 + 1152 + 3456},
+      {128, 4, 256, 128 + 36864 + 20480 + 2048 + 4736},
+      {256, 2, 512, 128 + 73728 + 40960 + 4096 + 9344},
+      {512, 1, 1024, 128 + 147456 + 81920 + 8192 + 18560},
+      {513, 1, 1024, 128 + 147840 + 82048 + 8320 + 18560},
+      {5000, 1, 1024, 128 + 1440000 + 440960 + 80000 + 108288},
   };
   for (const TeamCase &c : cases) {
     SCOPED_TRACE("batch " + std::to_string(c.batch));
@@ -179,10 +188,11 @@ TEST(CudaLaunch, WorkspaceParts) {
   kvq_decode_args args = decodeArgs(65);
   ASSERT_EQ(kvq_decode(library.get(), &args), KVQ_OK);
   const kvq_gpu_decode_args &got = driver.launches[0].decode;
-  EXPECT_EQ(offset(got.common.query), 0);
-  EXPECT_EQ(offset(got.common.partial), 18816);
-  EXPECT_EQ(offset(got.counters), 18816 + 15488);
-  EXPECT_EQ(offset(got.plan), 18816 + 15488 + 1152);
+  EXPECT_EQ(offset(got.faults), 0);
+  EXPECT_EQ(offset(got.common.query), 128);
+  EXPECT_EQ(offset(got.common.partial), 128 + 18816);
+  EXPECT_EQ(offset(got.counters), 128 + 18816 + 15488);
+  EXPECT_EQ(offset(got.plan), 128 + 18816 + 15488 + 1152);
 }
 
 TEST(CudaLaunch, SplitsOfTheCaller) {
@@ -190,13 +200,13 @@ TEST(CudaLaunch, SplitsOfTheCaller) {
   const Handle library = openExample();
   kvq_decode_args args = decodeArgs(3);
   args.split_tokens = 128; // 8 chunks of 1000 tokens
-  EXPECT_EQ(workspaceBytes(library.get(), args), 896u + 1920 + 128 + 8320);
+  EXPECT_EQ(workspaceBytes(library.get(), args), 128u + 896 + 1920 + 128 + 8320);
   ASSERT_EQ(kvq_decode(library.get(), &args), KVQ_OK) << kvq_last_error();
   kvq_gpu_decode_args got = driver.launches.back().decode;
   EXPECT_EQ(got.chunk_units, 2);
   EXPECT_EQ(got.team_warps, 1);
   EXPECT_EQ(got.teams, 1024);
-  EXPECT_EQ(offset(got.plan), 896 + 1920 + 128);
+  EXPECT_EQ(offset(got.plan), 128 + 896 + 1920 + 128);
   args.split_tokens = 65536; // no limit but the multiple
   ASSERT_EQ(kvq_decode(library.get(), &args), KVQ_OK) << kvq_last_error();
   got = driver.launches.back().decode;
@@ -233,7 +243,7 @@ TEST(CudaLaunch, PlannedDecodeSkipsThePlan) {
 TEST(CudaLaunch, NothingToDoLaunchesNothing) {
   FakeDriver driver;
   const Handle library = openExample();
-  kvq_append_args append = {};
+  kvq_token_args append = {};
   append.size = sizeof append;
   EXPECT_EQ(kvq_append(library.get(), &append), KVQ_OK) << kvq_last_error();
   kvq_decode_args decode = {};
@@ -245,7 +255,7 @@ TEST(CudaLaunch, NothingToDoLaunchesNothing) {
 TEST(CudaLaunch, CallsOnlyLaunch) {
   FakeDriver driver;
   const Handle library = openExample();
-  const kvq_append_args append = appendArgs(7);
+  const kvq_token_args append = appendArgs(7);
   const kvq_decode_args decode = decodeArgs(3);
   workspaceBytes(library.get(), decode); // loads
   const int calls = driver.total(), allocations = allocationCount();
@@ -262,7 +272,7 @@ TEST(CudaLaunch, CallsOnlyLaunch) {
 template <typename Change> void expectAppendError(const char *name, Change change) {
   FakeDriver driver;
   const Handle library = openExample();
-  kvq_append_args args = appendArgs(7);
+  kvq_token_args args = appendArgs(7);
   change(args);
   EXPECT_EQ(kvq_append(library.get(), &args), KVQ_INVALID_ARGUMENT) << name;
   EXPECT_EQ(std::string(kvq_last_error()).find(std::string(name) + ": expected"), 0u)
@@ -282,23 +292,23 @@ template <typename Change> void expectDecodeError(const char *name, Change chang
 }
 
 TEST(CudaLaunch, ChecksArguments) {
-  using A = kvq_append_args;
+  using A = kvq_token_args;
   using D = kvq_decode_args;
   expectAppendError("k", [](A &a) { a.k = address(0x1008); });
   expectAppendError("v", [](A &a) { a.v = nullptr; });
   expectAppendError("slots", [](A &a) { a.slots = address<int64_t>(0x3004); });
-  expectAppendError("pool", [](A &a) { a.pool = address(0x4040); });
+  expectAppendError("pool.data", [](A &a) { a.pool.data = address(0x4040); });
   expectAppendError("k_token_stride", [](A &a) { a.k_token_stride += 8; });
-  expectAppendError("page_stride", [](A &a) { a.page_stride = 128; });
-  expectAppendError("layer", [](A &a) { a.layer = 2; });
+  expectAppendError("pool.page_stride", [](A &a) { a.pool.page_stride = 128; });
+  expectAppendError("place.layer", [](A &a) { a.place.layer = 2; });
   expectAppendError("tokens", [](A &a) { a.tokens = -1; });
   expectDecodeError("q", [](D &d) { d.q = address(0x1008); });
   expectDecodeError("out", [](D &d) { d.out = nullptr; });
-  expectDecodeError("out_seq_stride", [](D &d) { d.out_seq_stride = 0; });
+  expectDecodeError("out_token_stride", [](D &d) { d.out_token_stride = 0; });
   expectDecodeError("lse", [](D &d) { d.lse = address<float>(0x3002); });
-  expectDecodeError("pool", [](D &d) { d.pool = nullptr; });
-  expectDecodeError("block_table", [](D &d) { d.block_table = nullptr; });
-  expectDecodeError("block_table_stride", [](D &d) { d.block_table_stride = 32; });
+  expectDecodeError("pool.data", [](D &d) { d.pool.data = nullptr; });
+  expectDecodeError("table.ids", [](D &d) { d.table.ids = nullptr; });
+  expectDecodeError("table.row_stride", [](D &d) { d.table.row_stride = 32; });
   expectDecodeError("lengths", [](D &d) { d.lengths = nullptr; });
   expectDecodeError("batch", [](D &d) { d.batch = -1; });
   expectDecodeError("max_length", [](D &d) { d.max_length = -1; });
@@ -308,9 +318,10 @@ TEST(CudaLaunch, ChecksArguments) {
   expectDecodeError("flags", [](D &d) { d.flags = 2; });
   expectDecodeError("workspace", [](D &d) { d.workspace = address(0x10000020); });
   expectDecodeError("workspace_bytes", [](D &d) { d.workspace_bytes = 100; });
-  expectDecodeError("first_head + kv_heads", [](D &d) { d.first_head = 1, d.kv_heads = 2; });
+  expectDecodeError("place.first_head + place.kv_heads",
+                    [](D &d) { d.place.first_head = 1, d.place.kv_heads = 2; });
   expectDecodeError("batch, max_length", [](D &d) {
-    d.batch = d.max_length = INT32_MAX, d.split_tokens = 64, d.block_table_stride = 0;
+    d.batch = d.max_length = INT32_MAX, d.split_tokens = 64, d.table.row_stride = 0;
   });
 }
 
@@ -321,17 +332,16 @@ TEST(CudaLaunch, UnitsFit32Bits) {
   const Handle library = openExample();
   kvq_decode_args args = decodeArgs(3);
   args.max_length = INT32_MAX;
-  args.block_table_columns = (64 << 20) / args.page_tokens; // 2^20 units
-  args.block_table_stride = 0;
-  args.kv_heads = 1;
-  args.batch = 2047;
+  args.table.columns = (64 << 20) / args.pool.page_tokens; // 2^20 units, and two for windows
+  args.table.row_stride = 0;
+  args.place.kv_heads = 1;
+  args.batch = 2046;
   args.workspace_bytes = workspaceBytes(library.get(), args);
   EXPECT_EQ(kvq_decode(library.get(), &args), KVQ_OK) << kvq_last_error();
   args.batch = 2048;
   args.workspace_bytes = workspaceBytes(library.get(), args);
   EXPECT_EQ(kvq_decode(library.get(), &args), KVQ_INVALID_ARGUMENT);
-  EXPECT_EQ(std::string(kvq_last_error()).find("batch, max_length, block_table_columns: expected"),
-            0u)
+  EXPECT_EQ(std::string(kvq_last_error()).find("batch, max_length, table.columns: expected"), 0u)
       << kvq_last_error();
   args.max_length = 63 << 20;
   EXPECT_EQ(kvq_decode(library.get(), &args), KVQ_OK) << kvq_last_error();

@@ -15,14 +15,14 @@ namespace {
 TEST(CudaLoad, LoadsOnceAndLate) {
   FakeDriver driver;
   Handle library = openExample();
-  EXPECT_EQ(kvq_supports(library.get(), nullptr), KVQ_OK);
+  EXPECT_EQ(kvq_supports(library.get(), nullptr, nullptr, 0, nullptr), KVQ_OK);
   EXPECT_EQ(driver.modules, 0);
   EXPECT_EQ(driver.allocations, 0);
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([&] {
       for (int k = 0; k < 20; ++k) {
-        const kvq_append_args append = appendArgs(7);
+        const kvq_token_args append = appendArgs(7);
         const kvq_decode_args decode = decodeArgs(3);
         EXPECT_EQ(kvq_append(library.get(), &append), KVQ_OK) << kvq_last_error();
         EXPECT_EQ(kvq_decode(library.get(), &decode), KVQ_OK) << kvq_last_error();
@@ -47,7 +47,7 @@ TEST(CudaLoad, WithoutACurrentContextItIsDevice0) {
   FakeDriver::setCurrent(nullptr);
   Handle library = openExample();
   EXPECT_EQ(driver.retained, 1);
-  const kvq_append_args append = appendArgs(7);
+  const kvq_token_args append = appendArgs(7);
   ASSERT_EQ(kvq_append(library.get(), &append), KVQ_OK) << kvq_last_error();
   EXPECT_NE(driver.launches[0].context, nullptr);
   EXPECT_EQ(FakeDriver::current(), nullptr);
@@ -65,7 +65,7 @@ TEST(CudaLoad, NoConstantsNeedNoMemory) {
   CacheMethod method = exampleMethod();
   method.constants.clear();
   contents.formats = {{methodText(method), ""}};
-  const kvq_append_args append = appendArgs(7);
+  const kvq_token_args append = appendArgs(7);
   ASSERT_EQ(kvq_append(openExample(contents).get(), &append), KVQ_OK) << kvq_last_error();
   EXPECT_EQ(driver.calls["cuMemAlloc"], 0);
   EXPECT_EQ(driver.launches[0].append.constants, nullptr);
@@ -94,7 +94,7 @@ TEST(CudaLoad, ChoosesTheNearestModule) {
   };
   for (const ChoiceCase &c : cases) {
     driver.major = c.major, driver.minor = c.minor;
-    const kvq_append_args append = appendArgs(1);
+    const kvq_token_args append = appendArgs(1);
     ASSERT_EQ(kvq_append(openExample(contents).get(), &append), KVQ_OK) << kvq_last_error();
     EXPECT_EQ(driver.images.back(), c.image) << c.major << "." << c.minor;
   }
@@ -134,9 +134,9 @@ TEST(CudaLoad, LibraryWithoutGpuKernels) {
 TEST(CudaLoad, LibraryWithoutCpuKernels) {
   Handle library;
   ASSERT_EQ(open(example(), library, KVQ_TARGET_CPU), KVQ_OK); // can be queried
-  EXPECT_EQ(kvq_supports(library.get(), nullptr), KVQ_UNSUPPORTED);
+  EXPECT_EQ(kvq_supports(library.get(), nullptr, nullptr, 0, nullptr), KVQ_UNSUPPORTED);
   EXPECT_STREQ(kvq_last_error(), "the library has no kernels for the CPU, only for sm_90a (cubin)");
-  const kvq_append_args args = appendArgs(1);
+  const kvq_token_args args = appendArgs(1);
   EXPECT_EQ(kvq_append(library.get(), &args), KVQ_UNSUPPORTED);
 }
 
@@ -190,7 +190,7 @@ void expectLoadError(kvq_status status, const char *message, Change change) {
   FakeDriver driver;
   const Handle library = openExample();
   change(driver);
-  const kvq_append_args args = appendArgs(1);
+  const kvq_token_args args = appendArgs(1);
   EXPECT_EQ(kvq_append(library.get(), &args), status);
   EXPECT_STREQ(kvq_last_error(), message);
   EXPECT_EQ(driver.modules, 0);

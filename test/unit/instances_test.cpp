@@ -102,9 +102,9 @@ TEST(Instances, EveryKernelIsServedOnce) {
 
 TEST(Instances, TheTraceAndTheFirstSliceAreOnIt) {
   const std::string text = instancesText(list());
-  for (const char *name : {"decode_sm90a_d64_k2v2_g64_min_f16_r4_bf16",
-                           "decode_sm90a_d128_k2v2_g128_min_f16_r4_bf16",
-                           "decode_sm90a_d128_k4v4_g128_min_f16_r4_bf16"})
+  for (const char *name :
+       {"decode_sm90a_d64_k2v2_g64_min_f16_r4_bf16", "decode_sm90a_d128_k2v2_g128_min_f16_r4_bf16",
+        "decode_sm90a_d128_k4v4_g128_min_f16_r4_bf16"})
     EXPECT_NE(text.find(name), std::string::npos) << name;
 }
 

@@ -8,5 +8,5 @@
 const char *nameFromC(const kvq_library *library, kvq_geometry *geometry) {
   memset(geometry, 0, sizeof *geometry);
   geometry->size = sizeof *geometry;
-  return kvq_status_name(kvq_query(library, geometry));
+  return kvq_status_name(kvq_query(library, 0, geometry));
 }

@@ -28,9 +28,11 @@ static float constantOf(const void *constants, int64_t layer, int64_t head) {
   return ((const float *)constants)[layer * modelHeads + head];
 }
 
-void kvq_append(const kvq_cpu_append_args *a, int64_t item) {
-  const int64_t token = item / a->kv_heads, head = item % a->kv_heads, slot = a->slots[token];
-  if (slot < 0)
+void kvq_append(const kvq_token_kernel_args *a, int64_t item) {
+  const int64_t token = item / a->kv_heads, head = item % a->kv_heads;
+  const int64_t slot =
+      a->slot_bytes == 4 ? ((const int32_t *)a->slots)[token] : ((const int64_t *)a->slots)[token];
+  if (slot < 0 || slot == a->reserved_slot)
     return;
   char *record = (char *)a->pool + slot / a->page_tokens * a->page_stride + head * a->head_stride;
   float *pair = (float *)record + 2 * (slot % a->page_tokens);
@@ -39,16 +41,16 @@ void kvq_append(const kvq_cpu_append_args *a, int64_t item) {
   pair[1] = sum((const char *)a->v + token * a->v_token_stride + head * a->v_head_stride, valueDim);
 }
 
-void kvq_prepare(const kvq_cpu_decode_args *a, int64_t item) {
+void kvq_prepare(const kvq_decode_kernel_args *a, int64_t item) {
   const int64_t seq = item / a->kv_heads, head = item % a->kv_heads;
   for (int q = 0; q < ratio; ++q) {
     const char *row =
-        (const char *)a->q + seq * a->q_seq_stride + (head * ratio + q) * a->q_head_stride;
+        (const char *)a->q + seq * a->q_token_stride + (head * ratio + q) * a->q_head_stride;
     a->query[item * ratio + q] = a->scale * sum(row, keyDim);
   }
 }
 
-void kvq_decode(const kvq_cpu_decode_args *a, int64_t item) {
+void kvq_decode(const kvq_decode_kernel_args *a, int64_t item) {
   const int64_t split = item % a->max_splits, pair = item / a->max_splits;
   const int64_t seq = pair / a->kv_heads, head = pair % a->kv_heads;
   int64_t begin = split * a->split_tokens, end = begin + a->split_tokens;
@@ -57,7 +59,9 @@ void kvq_decode(const kvq_cpu_decode_args *a, int64_t item) {
   end = end < a->lengths[seq] ? end : a->lengths[seq];
   for (int64_t t = begin; t < end; ++t) {
     const int32_t *row =
-        (const int32_t *)((const char *)a->block_table + seq * a->block_table_stride);
+        a->page_indptr
+            ? a->block_table + a->page_indptr[seq]
+            : (const int32_t *)((const char *)a->block_table + seq * a->block_table_stride);
     const char *record =
         (const char *)a->pool + row[t / a->page_tokens] * a->page_stride + head * a->head_stride;
     const float *pairOfToken = (const float *)record + 2 * (t % a->page_tokens);
@@ -66,7 +70,7 @@ void kvq_decode(const kvq_cpu_decode_args *a, int64_t item) {
   }
 }
 
-void kvq_merge(const kvq_cpu_decode_args *a, int64_t item) {
+void kvq_merge(const kvq_decode_kernel_args *a, int64_t item) {
   const int64_t seq = item / a->kv_heads, head = item % a->kv_heads;
   float keys = 0, values = 0;
   for (int64_t split = 0; split < a->max_splits; ++split) {
@@ -75,13 +79,13 @@ void kvq_merge(const kvq_cpu_decode_args *a, int64_t item) {
   }
   for (int q = 0; q < ratio; ++q) {
     const int64_t row = head * ratio + q;
-    float *out = (float *)((char *)a->out + seq * a->out_seq_stride + row * a->out_head_stride);
+    float *out = (float *)((char *)a->out + seq * a->out_token_stride + row * a->out_head_stride);
     for (int d = 0; d < valueDim; ++d)
       out[d] = a->lengths[seq]
                    ? a->query[item * ratio + q] * keys + values + (float)d + (float)KVQ_TEST_OFFSET
                    : 0;
     if (a->lse)
-      *(float *)((char *)a->lse + seq * a->lse_seq_stride + row * a->lse_head_stride) =
+      *(float *)((char *)a->lse + seq * a->lse_token_stride + row * a->lse_head_stride) =
           a->lengths[seq] ? keys : -INFINITY;
   }
 }

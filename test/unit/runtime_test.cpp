@@ -113,7 +113,7 @@ struct Scenario {
   std::vector<int64_t> slots;
   std::vector<int32_t> table = {2, 0, 3, -7}, lengths = {70, 0, 33};
   Memory k, v, pool, q, out, lse, workspace;
-  kvq_append_args append = {};
+  kvq_token_args append = {};
   kvq_decode_args decode = {};
 
   explicit Scenario(int64_t first = 0, int64_t heads = kHeads)
@@ -153,21 +153,19 @@ struct Scenario {
     append.k_token_stride = kStride, append.k_head_stride = kKeyDim * 4;
     append.v_token_stride = vStride, append.v_head_stride = kValueDim * 4 + 16;
     append.slots = slots.data(), append.tokens = tokens;
-    append.pool = pool.data, append.page_stride = pageStride, append.head_stride = headStride;
-    append.page_tokens = page;
-    append.layer = layer, append.first_head = first, append.kv_heads = heads;
+    append.pool = {pool.data, pageStride, headStride, page};
+    append.place = {layer, first, heads};
     decode.size = sizeof decode;
-    decode.q = q.data, decode.q_seq_stride = qStride, decode.q_head_stride = kKeyDim * 4;
-    decode.out = out.data, decode.out_seq_stride = outStride,
+    decode.q = q.data, decode.q_token_stride = qStride, decode.q_head_stride = kKeyDim * 4;
+    decode.out = out.data, decode.out_token_stride = outStride,
     decode.out_head_stride = kValueDim * 4;
-    decode.lse = &lse.at(0), decode.lse_seq_stride = heads * kRatio * 4, decode.lse_head_stride = 4;
-    decode.pool = pool.data, decode.page_stride = pageStride, decode.head_stride = headStride;
-    decode.page_tokens = page;
-    decode.block_table = table.data(), decode.block_table_stride = 0;
-    decode.block_table_columns = int64_t(table.size());
+    decode.lse = &lse.at(0), decode.lse_token_stride = heads * kRatio * 4,
+    decode.lse_head_stride = 4;
+    decode.pool = {pool.data, pageStride, headStride, page};
+    decode.table = {table.data(), nullptr, 0, int64_t(table.size())};
     decode.lengths = lengths.data(), decode.batch = batch, decode.max_length = 100;
     decode.split_tokens = 16;
-    decode.layer = layer, decode.first_head = first, decode.kv_heads = heads;
+    decode.place = {layer, first, heads};
     decode.workspace = workspace.data, decode.workspace_bytes = workspace.bytes;
   }
 
@@ -210,11 +208,10 @@ TEST(Runtime, QueryTellsTheGeometry) {
   const Handle library = openExample();
   kvq_geometry geometry = {};
   geometry.size = sizeof geometry;
-  ASSERT_EQ(kvq_query(library.get(), &geometry), KVQ_OK);
+  ASSERT_EQ(kvq_query(library.get(), 0, &geometry), KVQ_OK);
   EXPECT_EQ(geometry.size, sizeof geometry);
   EXPECT_EQ(geometry.q_heads, 4);
   EXPECT_EQ(geometry.kv_heads, 2);
-  EXPECT_EQ(geometry.layers, 2);
   EXPECT_EQ(geometry.key_dim, 16);
   EXPECT_EQ(geometry.value_dim, 8);
   EXPECT_EQ(geometry.key_bits, 8);
@@ -225,9 +222,9 @@ TEST(Runtime, QueryTellsTheGeometry) {
   EXPECT_EQ(geometry.append_step, 1);
   EXPECT_EQ(geometry.query_rotated, 0);
   EXPECT_EQ(geometry.scale, 0.5f);
-  EXPECT_EQ(kvq_method_text(library.get()), methodText(exampleMethod()));
+  EXPECT_EQ(kvq_method_text(library.get(), 1), methodText(exampleMethod()));
   EXPECT_STREQ(kvq_manifest_text(library.get()), R"({"pipeline":"example"})");
-  EXPECT_EQ(kvq_method_text(nullptr), nullptr);
+  EXPECT_EQ(kvq_method_text(nullptr, 0), nullptr);
 }
 
 TEST(Runtime, QueryPageCountsBytes) {
@@ -239,7 +236,7 @@ TEST(Runtime, QueryPageCountsBytes) {
     const RecordLayout layout = buildRecord(spec);
     kvq_page_geometry page = {};
     page.size = sizeof page;
-    ASSERT_EQ(kvq_query_page(library.get(), tokens, &page), KVQ_OK);
+    ASSERT_EQ(kvq_query_page(library.get(), 1, tokens, &page), KVQ_OK);
     EXPECT_EQ(page.record_bytes, layout.bytes);
     EXPECT_EQ(page.head_stride, layout.stride);
     EXPECT_EQ(page.page_bytes, 2 * layout.stride);
@@ -247,7 +244,7 @@ TEST(Runtime, QueryPageCountsBytes) {
   }
   kvq_page_geometry page = {};
   page.size = sizeof page;
-  EXPECT_EQ(kvq_query_page(library.get(), 24, &page), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_query_page(library.get(), 1, 24, &page), KVQ_INVALID_ARGUMENT);
   EXPECT_STREQ(kvq_last_error(), "page_tokens: expected a positive multiple of 16, or 0, got 24");
 }
 
@@ -283,7 +280,7 @@ TEST(Runtime, NegativeSlotsAreSkipped) {
 
 TEST(Runtime, NothingToDoNeedsNoPointers) {
   const Handle library = openExample();
-  kvq_append_args append = {};
+  kvq_token_args append = {};
   append.size = sizeof append;
   EXPECT_EQ(kvq_append(library.get(), &append), KVQ_OK) << kvq_last_error();
   kvq_decode_args decode = {};
@@ -314,8 +311,8 @@ TEST(Runtime, CallersParallelForRunsTheItems) {
   const Handle library = openExample();
   Scenario scenario;
   Calls calls;
-  scenario.append.parallel_for = scenario.decode.parallel_for = Calls::run;
-  scenario.append.parallel_context = scenario.decode.parallel_context = &calls;
+  scenario.append.execution.parallel_for = scenario.decode.execution.parallel_for = Calls::run;
+  scenario.append.execution.parallel_context = scenario.decode.execution.parallel_context = &calls;
   ASSERT_EQ(kvq_append(library.get(), &scenario.append), KVQ_OK);
   ASSERT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_OK);
   scenario.expectResults();
@@ -328,21 +325,21 @@ TEST(Runtime, WorkspaceSize) {
   Scenario scenario;
   size_t bytes = 0;
   ASSERT_EQ(kvq_workspace_size(library.get(), &scenario.decode, &bytes), KVQ_OK);
-  // 6 (sequence, head) of 2 floats rounded up to 64 bytes, then 42 pieces of 2 floats
-  EXPECT_EQ(bytes, 64u + 42 * 8);
+  // 128 for faults, 6 (sequence, head) of 2 floats rounded up to 64 bytes, 42 pieces of 2 floats
+  EXPECT_EQ(bytes, 128u + 64 + 42 * 8);
   scenario.decode.workspace_bytes = bytes;
   ASSERT_EQ(kvq_append(library.get(), &scenario.append), KVQ_OK);
   EXPECT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_OK);
   scenario.decode.workspace_bytes = bytes - 1;
   EXPECT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_INVALID_ARGUMENT);
-  EXPECT_STREQ(kvq_last_error(), "workspace_bytes: expected at least 400, got 399");
+  EXPECT_STREQ(kvq_last_error(), "workspace_bytes: expected at least 528, got 527");
   scenario.decode.split_tokens = 0; // 1024: one split
   ASSERT_EQ(kvq_workspace_size(library.get(), &scenario.decode, &bytes), KVQ_OK);
-  EXPECT_EQ(bytes, 64u + 6 * 8);
+  EXPECT_EQ(bytes, 128u + 64 + 6 * 8);
   scenario.decode.batch = INT32_MAX, scenario.decode.max_length = INT32_MAX;
   scenario.decode.split_tokens = 16;
   EXPECT_EQ(kvq_workspace_size(library.get(), &scenario.decode, &bytes), KVQ_INVALID_ARGUMENT);
-  EXPECT_EQ(bytes, 64u + 6 * 8);
+  EXPECT_EQ(bytes, 128u + 64 + 6 * 8);
 }
 
 /// `change` makes one argument wrong; the message must begin with its name, and nothing is written.
@@ -368,28 +365,27 @@ template <typename Change> void expectDecodeError(const char *name, Change chang
 }
 
 TEST(Runtime, AppendChecksItsArguments) {
-  using A = kvq_append_args;
-  auto shifted = [](const void *p, int64_t by) { return static_cast<const char *>(p) + by; };
+  using A = kvq_token_args;
   expectAppendError("args.size", [](A &a) { a.size = 8; });
   expectAppendError("k", [](A &a) { a.k = nullptr; });
-  expectAppendError("v", [&](A &a) { a.v = shifted(a.v, 4); });
+  expectAppendError("v", [](A &a) { a.v = static_cast<char *>(a.v) + 4; });
   expectAppendError("slots", [](A &a) { a.slots = nullptr; });
-  expectAppendError("pool", [](A &a) { a.pool = nullptr; });
-  expectAppendError("pool", [](A &a) { a.pool = static_cast<char *>(a.pool) + 64; });
+  expectAppendError("pool.data", [](A &a) { a.pool.data = nullptr; });
+  expectAppendError("pool.data", [](A &a) { a.pool.data = static_cast<char *>(a.pool.data) + 64; });
   expectAppendError("k_token_stride", [](A &a) { a.k_token_stride += 4; });
   expectAppendError("k_head_stride", [](A &a) { a.k_head_stride += 8; });
   expectAppendError("v_token_stride", [](A &a) { a.v_token_stride += 1; });
   expectAppendError("v_head_stride", [](A &a) { a.v_head_stride += 4; });
-  expectAppendError("page_stride", [](A &a) { a.page_stride += 64; });
-  expectAppendError("page_stride", [](A &a) { a.page_stride = 0; });
-  expectAppendError("head_stride", [](A &a) { a.head_stride = 128; });
-  expectAppendError("page_tokens", [](A &a) { a.page_tokens = 24; });
-  expectAppendError("page_tokens", [](A &a) { a.page_tokens = 0; });
+  expectAppendError("pool.page_stride", [](A &a) { a.pool.page_stride += 64; });
+  expectAppendError("pool.page_stride", [](A &a) { a.pool.page_stride = 0; });
+  expectAppendError("pool.head_stride", [](A &a) { a.pool.head_stride = 128; });
+  expectAppendError("pool.page_tokens", [](A &a) { a.pool.page_tokens = 24; });
+  expectAppendError("pool.page_tokens", [](A &a) { a.pool.page_tokens = 0; });
   expectAppendError("tokens", [](A &a) { a.tokens = -1; });
-  expectAppendError("layer", [](A &a) { a.layer = 2; });
-  expectAppendError("first_head", [](A &a) { a.first_head = -1; });
-  expectAppendError("kv_heads", [](A &a) { a.kv_heads = 3; });
-  expectAppendError("first_head + kv_heads", [](A &a) { a.first_head = 1; });
+  expectAppendError("place.layer", [](A &a) { a.place.layer = 2; });
+  expectAppendError("place.first_head", [](A &a) { a.place.first_head = -1; });
+  expectAppendError("place.kv_heads", [](A &a) { a.place.kv_heads = 3; });
+  expectAppendError("place.first_head + place.kv_heads", [](A &a) { a.place.first_head = 1; });
 }
 
 TEST(Runtime, DecodeChecksItsArguments) {
@@ -398,33 +394,33 @@ TEST(Runtime, DecodeChecksItsArguments) {
   expectDecodeError("args.size", [](D &d, S &) { d.size = 0; });
   expectDecodeError("q", [](D &d, S &) { d.q = nullptr; });
   expectDecodeError("out", [](D &d, S &) { d.out = static_cast<char *>(d.out) + 4; });
-  expectDecodeError("q_seq_stride", [](D &d, S &) { d.q_seq_stride += 4; });
+  expectDecodeError("q_token_stride", [](D &d, S &) { d.q_token_stride += 4; });
   expectDecodeError("q_head_stride", [](D &d, S &) { d.q_head_stride += 4; });
-  expectDecodeError("out_seq_stride", [](D &d, S &) { d.out_seq_stride = 0; });
+  expectDecodeError("out_token_stride", [](D &d, S &) { d.out_token_stride = 0; });
   expectDecodeError("out_head_stride", [](D &d, S &) { d.out_head_stride = 16; });
-  expectDecodeError("lse_seq_stride", [](D &d, S &) { d.lse_seq_stride += 2; });
+  expectDecodeError("lse_token_stride", [](D &d, S &) { d.lse_token_stride += 2; });
   expectDecodeError("lse_head_stride", [](D &d, S &) { d.lse_head_stride = 0; });
-  expectDecodeError("pool", [](D &d, S &) { d.pool = nullptr; });
-  expectDecodeError("head_stride", [](D &d, S &) { d.head_stride = -4096; });
-  expectDecodeError("page_tokens", [](D &d, S &) { d.page_tokens = 8; });
-  expectDecodeError("block_table", [](D &d, S &) { d.block_table = nullptr; });
-  expectDecodeError("block_table_stride", [](D &d, S &) { d.block_table_stride = 4; });
-  expectDecodeError("block_table_stride", [](D &d, S &) { d.block_table_stride = 6; });
-  expectDecodeError("block_table_columns", [](D &d, S &) { d.block_table_columns = -1; });
-  expectDecodeError("lengths[0]", [](D &d, S &) { d.block_table_columns = 2; });
+  expectDecodeError("pool.data", [](D &d, S &) { d.pool.data = nullptr; });
+  expectDecodeError("pool.head_stride", [](D &d, S &) { d.pool.head_stride = -4096; });
+  expectDecodeError("pool.page_tokens", [](D &d, S &) { d.pool.page_tokens = 8; });
+  expectDecodeError("table.ids", [](D &d, S &) { d.table.ids = nullptr; });
+  expectDecodeError("table.row_stride", [](D &d, S &) { d.table.row_stride = 4; });
+  expectDecodeError("table.row_stride", [](D &d, S &) { d.table.row_stride = 6; });
+  expectDecodeError("table.columns", [](D &d, S &) { d.table.columns = -1; });
+  expectDecodeError("lengths[0]", [](D &d, S &) { d.table.columns = 2; });
   expectDecodeError("lengths", [](D &d, S &) { d.lengths = nullptr; });
   expectDecodeError("lengths[2]", [](D &, S &s) { s.lengths[2] = -1; });
   expectDecodeError("lengths[0]", [](D &d, S &) { d.max_length = 69; });
   expectDecodeError("batch", [](D &d, S &) { d.batch = -1; });
   expectDecodeError("split_tokens", [](D &d, S &) { d.split_tokens = 24; });
   expectDecodeError("split_tokens", [](D &d, S &) { d.split_tokens = 2 * KVQ_MAX_SPLIT_TOKENS; });
-  expectDecodeError("layer", [](D &d, S &) { d.layer = -1; });
+  expectDecodeError("place.layer", [](D &d, S &) { d.place.layer = -1; });
   expectDecodeError("scale", [](D &d, S &) { d.scale = NAN; });
   expectDecodeError("flags", [](D &d, S &) { d.flags = 2; });
   expectDecodeError("workspace", [](D &d, S &) { d.workspace = nullptr; });
   expectDecodeError("workspace",
                     [](D &d, S &) { d.workspace = static_cast<char *>(d.workspace) + 32; });
-  expectDecodeError("first_head + kv_heads", [](D &d, S &) { d.first_head = 1; });
+  expectDecodeError("place.first_head + place.kv_heads", [](D &d, S &) { d.place.first_head = 1; });
 }
 
 TEST(Runtime, NullArgumentsAreErrors) {
@@ -436,10 +432,10 @@ TEST(Runtime, NullArgumentsAreErrors) {
   EXPECT_EQ(kvq_open(nullptr, nullptr, &out), KVQ_INVALID_ARGUMENT);
   EXPECT_EQ(kvq_open("x", nullptr, nullptr), KVQ_INVALID_ARGUMENT);
   EXPECT_EQ(kvq_open_memory(nullptr, 0, nullptr, &out), KVQ_INVALID_ARGUMENT);
-  EXPECT_EQ(kvq_query(nullptr, nullptr), KVQ_INVALID_ARGUMENT);
-  EXPECT_EQ(kvq_query(library.get(), nullptr), KVQ_INVALID_ARGUMENT);
-  EXPECT_EQ(kvq_query_page(library.get(), 0, nullptr), KVQ_INVALID_ARGUMENT);
-  EXPECT_EQ(kvq_supports(nullptr, nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_query(nullptr, 0, nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_query(library.get(), 0, nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_query_page(library.get(), 1, 0, nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_supports(nullptr, nullptr, nullptr, 0, nullptr), KVQ_INVALID_ARGUMENT);
   EXPECT_EQ(kvq_append(library.get(), nullptr), KVQ_INVALID_ARGUMENT);
   EXPECT_EQ(kvq_append(nullptr, nullptr), KVQ_INVALID_ARGUMENT);
   EXPECT_EQ(kvq_decode(library.get(), nullptr), KVQ_INVALID_ARGUMENT);
@@ -455,7 +451,7 @@ TEST(Runtime, StructsOfALaterVersion) {
     int64_t later;
   } geometry = {};
   geometry.known.size = sizeof geometry, geometry.later = 5;
-  EXPECT_EQ(kvq_query(library.get(), &geometry.known), KVQ_OK);
+  EXPECT_EQ(kvq_query(library.get(), 0, &geometry.known), KVQ_OK);
   EXPECT_EQ(geometry.later, 0);
   EXPECT_EQ(geometry.known.size, sizeof geometry);
   struct {
@@ -463,9 +459,9 @@ TEST(Runtime, StructsOfALaterVersion) {
     int64_t later;
   } use = {};
   use.known.size = sizeof use;
-  EXPECT_EQ(kvq_supports(library.get(), &use.known), KVQ_OK);
+  EXPECT_EQ(kvq_supports(library.get(), &use.known, nullptr, 0, nullptr), KVQ_OK);
   use.later = 1;
-  EXPECT_EQ(kvq_supports(library.get(), &use.known), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_supports(library.get(), &use.known, nullptr, 0, nullptr), KVQ_INVALID_ARGUMENT);
 }
 
 TEST(Runtime, SupportsGivesAllReasons) {
@@ -473,19 +469,44 @@ TEST(Runtime, SupportsGivesAllReasons) {
   ASSERT_EQ(open(example(), library, 0), KVQ_OK);
   kvq_use use = {};
   use.size = sizeof use;
-  use.q_heads = 4, use.key_dim = 128, use.value_rows = KVQ_BF16, use.layers = 3;
-  use.page_tokens = 20, use.query_length = 2;
-  EXPECT_EQ(kvq_supports(library.get(), &use), KVQ_UNSUPPORTED);
-  EXPECT_STREQ(
-      kvq_last_error(),
-      "the library was opened without KVQ_ALLOW_HOST_CODE, so its kernels are not loaded\n"
-      "key_dim: the library has 16, asked for 128\n"
-      "value_rows: the library has f32, asked for bf16\n"
-      "layers: the library has constants of 2, asked for 3\n"
-      "page_tokens: expected a positive multiple of 16, or 0, got 20\n"
-      "query_length: the library has kernels for 1 query token of a sequence, asked for 2");
+  use.q_heads = 3, use.kv_heads = 3, use.key_dim = 128, use.value_rows = KVQ_BF16, use.layers = 3;
+  use.page_tokens = 20, use.q_length = 17, use.sink = 64, use.softcap = 30;
+  use.flags = KVQ_USE_CAPTURE | KVQ_USE_DEMOTE | KVQ_USE_DEQUANTIZE;
+  kvq_reason reasons[16] = {};
+  int32_t count = 0;
+  EXPECT_EQ(kvq_supports(library.get(), &use, reasons, 16, &count), KVQ_UNSUPPORTED);
+  const std::pair<kvq_reason_code, const char *> expected[] = {
+      {KVQ_REASON_LAYERS, "layers: the library has 2, asked for 3"},
+      {KVQ_REASON_NO_CODE,
+       "the library was opened without KVQ_ALLOW_HOST_CODE, so its kernels are not loaded"},
+      {KVQ_REASON_HEADS, "kv_heads: the library has 2, asked for 3"},
+      {KVQ_REASON_HEADS, "q_heads: the library has a multiple of 2, asked for 3"},
+      {KVQ_REASON_HEAD_DIM, "key_dim: the library has 16, asked for 128"},
+      {KVQ_REASON_ELEMENT, "value_rows: the library has f32, asked for bf16"},
+      {KVQ_REASON_PAGE, "page_tokens: expected a positive multiple of 16, or 0, got 20"},
+      {KVQ_REASON_Q_LENGTH, "q_length: the library has at most 16, asked for 17"},
+      {KVQ_REASON_WINDOWS, "sink: the library has 0, asked for 64"},
+      {KVQ_REASON_SOFTCAP, "softcap: the library has 0.000000, asked for 30.000000"},
+      {KVQ_REASON_CAPTURE, "capture: expected a library that was opened for a CUDA device"},
+      {KVQ_REASON_WINDOWS, "the format has no high-precision windows"}};
+  ASSERT_EQ(count, int32_t(std::size(expected)));
+  std::string lines;
+  for (int32_t i = 0; i < count; ++i) {
+    EXPECT_EQ(reasons[i].code, expected[i].first) << i;
+    EXPECT_STREQ(reasons[i].text, expected[i].second);
+    EXPECT_EQ(reasons[i].layer, i ? 0 : -1);
+    lines += (i ? "\n" : "") + std::string(expected[i].second);
+  }
+  EXPECT_EQ(kvq_last_error(), lines);
+  // The count is that of all, whatever fits.
+  std::memset(reasons, 0, sizeof reasons);
+  EXPECT_EQ(kvq_supports(library.get(), &use, reasons, 1, &count), KVQ_UNSUPPORTED);
+  EXPECT_EQ(count, int32_t(std::size(expected)));
+  EXPECT_EQ(reasons[1].code, 0);
+  EXPECT_EQ(kvq_supports(library.get(), &use, nullptr, 1, &count), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_supports(library.get(), &use, nullptr, -1, &count), KVQ_INVALID_ARGUMENT);
   ASSERT_EQ(open(example(), library), KVQ_OK);
-  EXPECT_EQ(kvq_supports(library.get(), nullptr), KVQ_OK);
+  EXPECT_EQ(kvq_supports(library.get(), nullptr, nullptr, 0, nullptr), KVQ_OK);
 }
 
 TEST(Runtime, HostCodeIsLoadedOnlyWhenAllowed) {
@@ -538,16 +559,16 @@ TEST(Runtime, LevelsOfInstructionSets) {
   for (LibraryKernel &kernel : contents.kernels)
     kernel.level = "another-machine";
   ASSERT_EQ(open(contents, library), KVQ_OK); // can be queried
-  EXPECT_EQ(kvq_supports(library.get(), nullptr), KVQ_UNSUPPORTED);
+  EXPECT_EQ(kvq_supports(library.get(), nullptr, nullptr, 0, nullptr), KVQ_UNSUPPORTED);
   EXPECT_NE(std::string(kvq_last_error()).find("'another-machine'"), std::string::npos);
   // A second set that runs anywhere is used instead.
   const std::vector<LibraryKernel> anywhere = example().kernels;
   contents.kernels.insert(contents.kernels.end(), anywhere.begin(), anywhere.end());
   ASSERT_EQ(open(contents, library), KVQ_OK);
-  EXPECT_EQ(kvq_supports(library.get(), nullptr), KVQ_OK);
+  EXPECT_EQ(kvq_supports(library.get(), nullptr, nullptr, 0, nullptr), KVQ_OK);
   contents.kernels.clear();
   ASSERT_EQ(open(contents, library), KVQ_OK);
-  EXPECT_EQ(kvq_supports(library.get(), nullptr), KVQ_UNSUPPORTED);
+  EXPECT_EQ(kvq_supports(library.get(), nullptr, nullptr, 0, nullptr), KVQ_UNSUPPORTED);
   EXPECT_STREQ(kvq_last_error(), "the library has no kernels for the CPU");
 }
 
@@ -631,7 +652,7 @@ TEST(Runtime, ThreadsShareALibrary) {
 }
 
 TEST(Runtime, ErrorsBelongToTheirThread) {
-  EXPECT_EQ(kvq_query(nullptr, nullptr), KVQ_INVALID_ARGUMENT);
+  EXPECT_EQ(kvq_query(nullptr, 0, nullptr), KVQ_INVALID_ARGUMENT);
   EXPECT_STREQ(kvq_last_error(), "library: expected a pointer, got null");
   std::thread([] { EXPECT_STREQ(kvq_last_error(), ""); }).join();
 }
@@ -641,7 +662,8 @@ TEST(Runtime, StatusNames) {
   EXPECT_STREQ(kvq_status_name(KVQ_OTHER_VERSION), "KVQ_OTHER_VERSION");
   EXPECT_STREQ(kvq_status_name(KVQ_INTERNAL_ERROR), "KVQ_INTERNAL_ERROR");
   EXPECT_STREQ(kvq_status_name(KVQ_DEVICE_ERROR), "KVQ_DEVICE_ERROR");
-  EXPECT_STREQ(kvq_status_name(9), "unknown status");
+  EXPECT_STREQ(kvq_status_name(KVQ_OTHER_FORMAT), "KVQ_OTHER_FORMAT");
+  EXPECT_STREQ(kvq_status_name(10), "unknown status");
   EXPECT_STREQ(kvq_status_name(-1), "unknown status");
   EXPECT_STREQ(kvq_version(), KVQ_VERSION);
 }
