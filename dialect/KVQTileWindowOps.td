@@ -30,12 +30,15 @@ def KVQ_TileDotRowsOp : KVQ_TileOp<"tile.dot_rows"> {
 def KVQ_TileMaskRowsOp : KVQ_TileOp<"tile.mask_rows"> {
   let summary = "-inf for the scores of rows that do not count, after all that changes scores";
   let description = [{
+    `tiles` follow one another, of rows or of codes; `begin` and `end` count from the first row of all.
+
     ```mlir
     %m = kvq.tile.mask_rows %s, %begin, %end {queries = 4 : i64}
       : (!kvq.fragment<scores>, i64, i64) -> !kvq.fragment<scores>
     ```
   }];
-  let arguments = (ins KVQ_Fragment<"scores">:$scores, I64:$begin, I64:$end, I64Attr:$queries);
+  let arguments = (ins KVQ_Fragment<"scores">:$scores, I64:$begin, I64:$end, I64Attr:$queries,
+                       DefaultValuedAttr<I64Attr, "1">:$tiles);
   let results = (outs KVQ_Fragment<"scores">:$masked);
 }
 

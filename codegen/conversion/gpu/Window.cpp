@@ -24,9 +24,10 @@ public:
   LaneRows(WarpEmit &emit, Value begin, Value end)
       : emit(emit), begin(emit.narrowWord(begin)), end(emit.narrowWord(end)) {}
 
-  Value row(int r) { return emit.add(emit.shr(emit.lane(), 2), emit.word(8 * r)); }
+  Value row(int64_t r) { return emit.add(emit.shr(emit.lane(), 2), emit.word(8 * r)); }
 
-  Value counts(int r) {
+  /// Of the tile's rows, or with r from 2 on of those of the tiles that follow.
+  Value counts(int64_t r) {
     Value mine = row(r);
     return emit.bitAnd(emit.less(mine, end), emit.less(emit.sub(begin, emit.word(1)), mine));
   }
@@ -117,11 +118,12 @@ class MaskRows : public GpuPattern<TileMaskRowsOp> {
   SmallVector<Value> lower(TileMaskRowsOp op, Adaptor operands, WarpEmit &emit) const final {
     LaneRows rows(emit, operands.getBegin(), operands.getEnd());
     Value scores = operands.getScores(), none = emit.realBits(emit.f32(), 0xff800000);
-    for (int r = 0; r < 2; ++r) {
-      Value counts = rows.counts(r);
-      for (int64_t n = 0; n < static_cast<int64_t>(op.getQueries() + 3) / 4; ++n) {
-        Value score = emit.loadReal(scores, 4 * (2 * n + r));
-        emit.put(emit.select(counts, score, none), scores, 4 * (2 * n + r));
+    int64_t nTiles = (op.getQueries() + 3) / 4, halves = 2 * op.getTiles();
+    for (int64_t half = 0; half < halves; ++half) {
+      Value counts = rows.counts(half);
+      for (int64_t n = 0; n < nTiles; ++n) {
+        int64_t at = 4 * ((half / 2 * nTiles + n) * 2 + half % 2);
+        emit.put(emit.select(counts, emit.loadReal(scores, at), none), scores, at);
       }
     }
     return {scores};

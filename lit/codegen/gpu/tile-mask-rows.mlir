@@ -29,3 +29,20 @@ llvm.func @mask(%rows: !llvm.ptr, %begin: i64, %end: i64, %w: !llvm.ptr) {
     : (!kvq.fragment<scores>, i64, i64) -> !kvq.fragment<scores>
   llvm.return
 }
+
+// Four rows of two tiles.
+// CHECK-LABEL: llvm.func @tiles
+// CHECK-DAG:     %[[LAST:.*]] = arith.constant 24 : i32
+// CHECK-DAG:     %[[NONE:.*]] = arith.constant 0xFF800000 : f32
+// CHECK-COUNT-3: arith.select %{{.*}}, %{{.*}}, %[[NONE]] : f32
+// CHECK:         arith.addi %{{.*}}, %[[LAST]] : i32
+// CHECK:         arith.select %{{.*}}, %{{.*}}, %[[NONE]] : f32
+// CHECK:         %[[PLACE:.*]] = llvm.getelementptr %{{.*}}[12]
+// CHECK:         llvm.store %{{.*}}, %[[PLACE]]
+// CHECK-NOT:     arith.select
+llvm.func @tiles(%rows: !llvm.ptr, %begin: i64, %end: i64) {
+  %s = builtin.unrealized_conversion_cast %rows : !llvm.ptr to !kvq.fragment<scores>
+  %m = kvq.tile.mask_rows %s, %begin, %end {queries = 4 : i64, tiles = 2 : i64}
+    : (!kvq.fragment<scores>, i64, i64) -> !kvq.fragment<scores>
+  llvm.return
+}
