@@ -122,6 +122,7 @@ std::pair<Value, Value> KernelBuilder::attendTile(const Segment &segment, Value 
   Value scores = TileScoreOp::create(builder, loc, fragment(FragmentKind::scores), dots, keyParams,
                                      query, record, queries);
   scores = finishScores(scores, query, bounds, emit.add(token, method.sink), /*tiles=*/1);
+  scores = maskRecords(scores, valid, /*tiles=*/1);
   auto softmax = TileSoftmaxOp::create(builder, loc, fragment(FragmentKind::softmax),
                                        fragment(FragmentKind::probs),
                                        fragment(FragmentKind::factors), state, scores, queries);
@@ -168,6 +169,15 @@ void KernelBuilder::attendPart(const Segment &segment, AttendFn attend) {
   Value partial =
       emit.offset(pointerArgument(ARG(partial)), emit.mul(item, 4 * space.partialFloats()));
   TileFlushOp::create(builder, loc, output, state, partial, record, queries);
+}
+
+/// Without windows the bounds of the rows end where the records do. With them, records end before:
+/// -inf for the tokens of the tiles that are not, or no longer, in records.
+Value KernelBuilder::maskRecords(Value scores, Value valid, int64_t tiles) {
+  if (!windowed())
+    return scores;
+  return TileMaskRowsOp::create(emit.builder, emit.loc, scores.getType(), scores, emit.index(0),
+                                valid, queries, tiles);
 }
 
 void KernelBuilder::decode() {

@@ -101,6 +101,7 @@ protected:
   Value sinkTokens(Value length);
   /// The tile of rows `row` on, a multiple of 16, of the sink (i1) or of the recent window.
   WindowTile windowTile(const Segment &segment, Value isSink, Value row);
+  Value maskRecords(Value scores, Value valid, int64_t tiles);
   Value windowScores(const WindowTile &tile, Value query, Value bounds);
   std::pair<Value, Value> attendWindow(const Segment &segment, Value query, Value bounds,
                                        Value state, Value output);

@@ -90,6 +90,38 @@ void checkLargePool(const Subject &subject, const RowKind &kind,
   run(done, [&] { return checkDecode(subject, "pool of 4.5 GiB " + kind.name(), spec); });
 }
 
+/// What a caller may ask for at run time: query heads of a KV head within and beyond the row class,
+/// several query tokens, a sliding window at the ends of tiles, learned sinks, both forms of
+/// tables.
+void checkModifiers(const Subject &subject, const CheckPlan &plan,
+                    const std::function<void(const CheckResult &)> &done) {
+  struct Modifier {
+    int group, qLength;
+    int64_t window;
+    bool sinks, indptr;
+  };
+  const int most = subject.group();
+  const Modifier all[] = {{1, 1, 0, false, false},        {std::max(1, most - 1), 1, 0, true, true},
+                          {most + 1, 1, 63, false, true}, {most, 2, 65, true, false},
+                          {3, 5, 1, false, true},         {1, 16, 128, true, true},
+                          {5, 4, 0, false, false},        {32, 1, 1000, true, true}};
+  for (size_t i = 0; i < std::size(all); ++i) {
+    const RowKind &kind = plan.kinds[i % plan.kinds.size()];
+    SceneSpec spec = sceneOf(subject, kind, 2, i % 2 ? 64 : 32, 200 + i);
+    spec.group = all[i].group, spec.qLength = all[i].qLength, spec.window = all[i].window;
+    spec.sinks = all[i].sinks, spec.indptr = all[i].indptr;
+    spec.lengths = {65, 0, 1, 1100, 64, 17, 3, 4097, 128};
+    run(done, [&] {
+      return checkDecode(subject,
+                         "group " + std::to_string(spec.group) + ", q_length " +
+                             std::to_string(spec.qLength) + ", window " +
+                             std::to_string(spec.window) + (spec.sinks ? ", sinks" : "") +
+                             (spec.indptr ? ", indptr " : " ") + kind.name(),
+                         spec);
+    });
+  }
+}
+
 } // namespace
 
 void checkLibrary(const Subject &subject, const CheckPlan &plan,
@@ -106,6 +138,7 @@ void checkLibrary(const Subject &subject, const CheckPlan &plan,
   for (size_t i = 0; i < plan.kinds.size(); ++i)
     checkKind(subject, plan, i, done);
   checkManySequences(subject, plan.kinds.front(), done);
+  checkModifiers(subject, plan, done);
   if (plan.large)
     checkLargePool(subject, plan.kinds.front(), done);
 }

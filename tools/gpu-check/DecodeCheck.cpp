@@ -12,10 +12,9 @@ namespace {
 
 constexpr int64_t kSplit = 1024;
 
-/// The query head with its place, for messages.
-std::string place(const Subject &subject, int64_t sequence, int64_t row) {
-  return "sequence " + std::to_string(sequence) + ", query head " + std::to_string(row) +
-         " (KV head " + std::to_string(row / subject.group()) + " of the call)";
+/// An output row with its place, for messages: rows of a sequence are query tokens times heads.
+std::string place(int64_t sequence, int64_t row) {
+  return "sequence " + std::to_string(sequence) + ", output row " + std::to_string(row);
 }
 
 std::string number(double value) {
@@ -32,21 +31,19 @@ void fail(CheckResult &result, const std::string &text) {
 /// A comparison that NaN fails.
 bool within(double value, double bound) { return value <= bound; }
 
-/// Zeros exactly and minus infinity: a sequence without tokens.
-void checkEmpty(const Subject &subject, const Decoded &got, int64_t sequence, int64_t rows,
+/// Zeros exactly and minus infinity: a query that attends nothing.
+void checkEmpty(const Decoded &got, int64_t sequence, int64_t row, int64_t rows, int64_t dim,
                 CheckResult &result) {
-  const int64_t dim = subject.method.value.record.dim;
-  for (int64_t row = sequence * rows; row < (sequence + 1) * rows; ++row) {
-    for (int64_t d = 0; d < dim; ++d)
-      if (got.out[row * dim + d] != 0)
-        fail(result, place(subject, sequence, row - sequence * rows) +
-                         ": expected 0 for a sequence without tokens, got bits " +
-                         std::to_string(got.out[row * dim + d]));
-    if (got.lse[row] != -INFINITY)
-      fail(result, place(subject, sequence, row - sequence * rows) +
-                       ": expected a log-sum-exp of -inf for a sequence without tokens, got " +
-                       number(got.lse[row]));
-  }
+  const int64_t at = sequence * rows + row;
+  for (int64_t d = 0; d < dim; ++d)
+    if (got.out[at * dim + d] != 0)
+      fail(result, place(sequence, row) +
+                       ": expected 0 for a query that attends nothing, got bits " +
+                       std::to_string(got.out[at * dim + d]));
+  if (got.lse[at] != -INFINITY)
+    fail(result, place(sequence, row) +
+                     ": expected a log-sum-exp of -inf for a query that attends nothing, got " +
+                     number(got.lse[at]));
 }
 
 ErrorMeasure measureRow(ElementType type, const uint32_t *got, const double *expected, int dim) {
@@ -93,26 +90,26 @@ void compareDecoded(const Subject &subject, const DecodeBounds &bounds, const De
     fail(result, "bytes between the rows of the output changed");
   ErrorMeasure call;
   for (int64_t s = 0; s < int64_t(expected.size()); ++s) {
-    if (std::isinf(expected[s].lse[0])) {
-      checkEmpty(subject, got, s, rows, result);
-      continue;
-    }
     for (int64_t row = 0; row < rows; ++row) {
+      if (std::isinf(expected[s].lse[row])) {
+        checkEmpty(got, s, row, rows, dim, result);
+        continue;
+      }
       const ErrorMeasure head =
           measureRow(subject.method.attention.rows, &got.out[(s * rows + row) * dim],
                      &expected[s].out[row * dim], dim);
       call.add(head);
       result.worstHead = std::max(result.worstHead, head.relative());
       if (!within(head.relative(), bounds.head))
-        fail(result, place(subject, s, row) + ": relative error " + number(head.relative()) +
-                         ", at most " + number(bounds.head));
+        fail(result, place(s, row) + ": relative error " + number(head.relative()) + ", at most " +
+                         number(bounds.head));
       const double lse = expected[s].lse[row],
                    difference = std::fabs(got.lse[s * rows + row] - lse);
       const double bound = bounds.lse * (bounds.lseGrows ? std::max(1.0, std::fabs(lse)) : 1);
       result.lse = std::max(result.lse, difference);
       if (!within(difference, bound))
-        fail(result, place(subject, s, row) + ": log-sum-exp expected " + number(lse) +
-                         ", differs by " + number(difference) + ", at most " + number(bound));
+        fail(result, place(s, row) + ": log-sum-exp expected " + number(lse) + ", differs by " +
+                         number(difference) + ", at most " + number(bound));
     }
   }
   result.error = std::max(result.error, call.relative());

@@ -5,6 +5,9 @@
 #include "runtime/reference/Rotation.h"
 #include "tools/device/Parallel.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace kvq {
 namespace {
 
@@ -50,33 +53,61 @@ void turn(const Subject &subject, const SideMethod &side, RowPlace place, bool b
       rotateRow(step->factors, subject.constants, place, row);
 }
 
+/// A column of the softmax that no value belongs to.
+void addSink(double sink, AttentionResult &row) {
+  const double most = std::max(row.lse[0], sink);
+  const double lse = most + std::log(std::exp(row.lse[0] - most) + std::exp(sink - most));
+  for (double &x : row.out)
+    x *= std::exp(row.lse[0] - lse);
+  row.lse[0] = lse;
+}
+
+/// Row `row` of query token `token`, of KV head `head` of the sequence.
+AttentionResult expectedRow(const Subject &subject, const CachedSequence &sequence,
+                            const HeadRows &cache, int64_t head, int64_t row, int64_t token) {
+  const CacheMethod &method = subject.method;
+  const int keyDim = method.key.record.dim, valueDim = method.value.record.dim;
+  const int64_t end = sequence.length - sequence.qLength + token + 1;
+  const int64_t begin = sequence.window ? std::max<int64_t>(0, end - sequence.window) : 0;
+  if (end <= 0)
+    return {std::vector<double>(size_t(valueDim)), {-INFINITY}};
+  const RowPlace place = {subject.layer, sequence.firstHead + head};
+  const int64_t at = token * sequence.heads * sequence.group + row;
+  std::vector<double> query(sequence.queries.begin() + at * keyDim,
+                            sequence.queries.begin() + (at + 1) * keyDim);
+  if (!method.attention.rotate_query) // it arrived rotated
+    turn(subject, method.key, place, true, query);
+  AttentionRule rule;
+  rule.scale = method.attention.scale;
+  auto part = [&](const std::vector<double> &rows, int dim) {
+    return std::vector<double>(rows.begin() + begin * dim, rows.begin() + end * dim);
+  };
+  AttentionResult one = exactAttention({1, 1, keyDim, valueDim}, rule, end - begin, query,
+                                       part(cache.keys, keyDim), part(cache.values, valueDim));
+  if (!sequence.sinks.empty())
+    addSink(double(sequence.sinks[size_t(row)]), one);
+  if (!method.attention.unrotate_output)
+    turn(subject, method.value, place, false, one.out);
+  return one;
+}
+
 } // namespace
 
 AttentionResult expectedAttention(const Subject &subject, const CachedSequence &sequence) {
-  const CacheMethod &method = subject.method;
-  const int64_t group = subject.group(), rows = sequence.heads * group;
-  const int keyDim = method.key.record.dim, valueDim = method.value.record.dim;
+  const int64_t rows = sequence.heads * sequence.group;
+  const int valueDim = subject.method.value.record.dim;
   const RecordLayout layout = subject.layout(sequence.page);
-  AttentionRule rule;
-  rule.scale = method.attention.scale;
   AttentionResult out;
-  out.out.resize(rows * valueDim);
-  out.lse.resize(rows);
+  out.out.resize(sequence.qLength * rows * valueDim);
+  out.lse.resize(sequence.qLength * rows);
   for (int64_t head = 0; head < sequence.heads; ++head) {
     const HeadRows cache = dequantizeHead(subject, layout, sequence, head);
-    const RowPlace place = {subject.layer, sequence.firstHead + head};
-    parallelFor(group, [&](int64_t member) {
-      const int64_t row = head * group + member;
-      std::vector<double> query(sequence.queries.begin() + row * keyDim,
-                                sequence.queries.begin() + (row + 1) * keyDim);
-      if (!method.attention.rotate_query) // it arrived rotated
-        turn(subject, method.key, place, true, query);
-      AttentionResult one = exactAttention({1, 1, keyDim, valueDim}, rule, sequence.length, query,
-                                           cache.keys, cache.values);
-      if (!method.attention.unrotate_output)
-        turn(subject, method.value, place, false, one.out);
-      std::copy(one.out.begin(), one.out.end(), out.out.begin() + row * valueDim);
-      out.lse[row] = one.lse[0];
+    parallelFor(int64_t(sequence.qLength) * sequence.group, [&](int64_t i) {
+      const int64_t token = i / sequence.group, row = head * sequence.group + i % sequence.group;
+      const AttentionResult one = expectedRow(subject, sequence, cache, head, row, token);
+      const int64_t at = token * rows + row;
+      std::copy(one.out.begin(), one.out.end(), out.out.begin() + at * valueDim);
+      out.lse[at] = one.lse[0];
     });
   }
   return out;

@@ -39,7 +39,7 @@ Scene::Scene(const Subject &subject, const SceneSpec &spec)
   pool->fill(0xff);
   const CacheMethod &method = subject.method;
   RowShape shape;
-  shape.heads = int(spec.heads), shape.group = subject.group();
+  shape.heads = int(spec.heads), shape.group = spec.qLength * group();
   shape.keyDim = method.key.record.dim, shape.valueDim = method.value.record.dim;
   shape.scale = method.attention.scale;
   for (int64_t i = 0; i < batch(); ++i) {
@@ -47,8 +47,23 @@ Scene::Scene(const Subject &subject, const SceneSpec &spec)
     SequenceRows rows = makeSequence(spec.kind, shape, spec.seed * 1000 + i);
     append(i, rows);
     roundRows(method.attention.rows, rows.queries);
-    queries.push_back(std::move(rows.queries));
+    queries.push_back(byToken(rows.queries));
   }
+  std::mt19937_64 random(spec.seed);
+  for (int64_t head = 0; spec.sinks && head < spec.heads * group(); ++head)
+    sinks.push_back(float(int64_t(random() % 8)) - 2);
+}
+
+/// [heads, qLength, group, keyDim] -> [qLength, heads, group, keyDim].
+std::vector<float> Scene::byToken(const std::vector<float> &rows) const {
+  const int64_t size = int64_t(group()) * subject.method.key.record.dim;
+  std::vector<float> out;
+  for (int64_t token = 0; token < spec.qLength; ++token)
+    for (int64_t head = 0; head < spec.heads; ++head) {
+      const auto from = rows.begin() + (head * spec.qLength + token) * size;
+      out.insert(out.end(), from, from + size);
+    }
+  return out;
 }
 
 /// Page ids in random order over the whole pool, the last page of the pool among them.
@@ -116,8 +131,8 @@ std::vector<int32_t> Scene::tableOf(const std::vector<int64_t> &which) const {
 
 /// Everything of a decode that lies in the device's memory.
 struct Scene::Inputs {
-  Buffer queries, table, lengths;
-  int64_t querySequence, queryHead; ///< strides, bytes
+  Buffer queries, table, lengths, sinks, queryBegins, pageBegins;
+  int64_t queryToken, queryHead; ///< strides, bytes
   int64_t sequences, longest;
 };
 
@@ -130,13 +145,22 @@ Scene::Inputs Scene::inputsOf(const std::vector<int64_t> &which) const {
     lengths.push_back(int32_t(spec.lengths[i]));
   }
   const int64_t sequences = int64_t(which.size());
-  const EncodedRows q =
-      encodeRows(method.attention.rows, all, sequences, rows(), method.key.record.dim, kPad);
+  const EncodedRows q = encodeRows(method.attention.rows, all, sequences * spec.qLength,
+                                   spec.heads * group(), method.key.record.dim, kPad);
   const std::vector<int32_t> table = tableOf(which);
+  std::vector<int32_t> queryBegins, pageBegins;
+  for (int64_t i = 0; i <= sequences; ++i) {
+    queryBegins.push_back(int32_t(i * spec.qLength));
+    pageBegins.push_back(int32_t(i * columns));
+  }
+  const std::vector<float> logits = spec.sinks ? sinks : std::vector<float>{0};
   Device &device = subject.device;
   return {upload(device, q.bytes.data(), q.bytes.size()),
           upload(device, table.data(), 4 * table.size()),
           upload(device, lengths.data(), 4 * lengths.size()),
+          upload(device, logits.data(), 4 * logits.size()),
+          upload(device, queryBegins.data(), 4 * queryBegins.size()),
+          upload(device, pageBegins.data(), 4 * pageBegins.size()),
           q.outerStride,
           q.innerStride,
           sequences,
@@ -153,21 +177,29 @@ Decoded Scene::decode(int64_t splitTokens, const std::vector<int64_t> &chosen, b
   const Inputs inputs = inputsOf(which);
   const int64_t outRow =
       subject.method.value.record.dim * elementBytes(subject.method.attention.rows) + kPad;
-  const int64_t outSequence = rows() * outRow + kPad, lseSequence = 4 * (2 * rows() + 1);
-  const Buffer out(device, size_t(inputs.sequences * outSequence));
-  const Buffer lse(device, size_t(inputs.sequences * lseSequence));
+  const int64_t tokens = inputs.sequences * spec.qLength, heads = spec.heads * group();
+  const int64_t outToken = heads * outRow + kPad, lseToken = 4 * (2 * heads + 1);
+  const Buffer out(device, size_t(tokens * outToken)), lse(device, size_t(tokens * lseToken));
   kvq_decode_args args = {};
   args.size = sizeof args;
   args.q = inputs.queries.data();
-  args.q_token_stride = inputs.querySequence, args.q_head_stride = inputs.queryHead;
-  args.out = out.data(), args.out_token_stride = outSequence, args.out_head_stride = outRow;
+  args.q_token_stride = inputs.queryToken, args.q_head_stride = inputs.queryHead;
+  args.out = out.data(), args.out_token_stride = outToken, args.out_head_stride = outRow;
   args.lse = reinterpret_cast<float *>(lse.data());
-  args.lse_token_stride = lseSequence, args.lse_head_stride = 8;
+  args.lse_token_stride = lseToken, args.lse_head_stride = 8;
   args.pool = {pool->data(), pageStride, headStride, spec.page};
   args.table.ids = reinterpret_cast<const int32_t *>(inputs.table.data());
   args.table.row_stride = 4 * columns, args.table.columns = columns;
   args.lengths = reinterpret_cast<const int32_t *>(inputs.lengths.data());
   args.batch = inputs.sequences, args.split_tokens = splitTokens;
+  args.q_length = spec.qLength, args.q_heads = heads, args.window = spec.window;
+  if (spec.sinks)
+    args.sinks = reinterpret_cast<const float *>(inputs.sinks.data());
+  if (spec.indptr) {
+    args.q_indptr = reinterpret_cast<const int32_t *>(inputs.queryBegins.data());
+    args.table.indptr = reinterpret_cast<const int32_t *>(inputs.pageBegins.data());
+    args.q_length = std::min<int64_t>(spec.qLength + 3, KVQ_MAX_Q_LENGTH);
+  }
   args.max_length = inputs.longest + kLooseBound;
   args.place = {subject.layer, spec.firstHead, spec.heads};
   args.execution.stream = device.stream();
@@ -184,10 +216,10 @@ Decoded Scene::decode(int64_t splitTokens, const std::vector<int64_t> &chosen, b
     require("decode", kvq_decode(subject.library.get(), &args));
     device.synchronize();
   }
-  return collect(inputs.sequences, out, lse);
+  return collect(tokens, out, lse);
 }
 
-Decoded Scene::collect(int64_t sequences, const Buffer &out, const Buffer &lse) const {
+Decoded Scene::collect(int64_t tokens, const Buffer &out, const Buffer &lse) const {
   const ElementType type = subject.method.attention.rows;
   const int64_t size = elementBytes(type), dim = subject.method.value.record.dim;
   std::vector<uint8_t> bytes(out.bytes());
@@ -200,19 +232,20 @@ Decoded Scene::collect(int64_t sequences, const Buffer &out, const Buffer &lse) 
     for (; count-- > 0; ++at)
       result.paddingKept &= *at == 0xff;
   };
-  for (int64_t s = 0; s < sequences; ++s) {
-    for (int64_t row = 0; row < rows(); ++row) {
+  const int64_t heads = spec.heads * group();
+  for (int64_t s = 0; s < tokens; ++s) {
+    for (int64_t row = 0; row < heads; ++row) {
       for (int64_t d = 0; d < dim; ++d, at += size) {
         uint32_t bits = 0;
         std::memcpy(&bits, at, size);
         result.out.push_back(bits);
       }
       skip(kPad);
-      result.lse.push_back(sums[s * (2 * rows() + 1) + 2 * row]);
-      result.paddingKept &= floatBits(sums[s * (2 * rows() + 1) + 2 * row + 1]) == 0xffffffff;
+      result.lse.push_back(sums[s * (2 * heads + 1) + 2 * row]);
+      result.paddingKept &= floatBits(sums[s * (2 * heads + 1) + 2 * row + 1]) == 0xffffffff;
     }
     skip(kPad);
-    result.paddingKept &= floatBits(sums[(s + 1) * (2 * rows() + 1) - 1]) == 0xffffffff;
+    result.paddingKept &= floatBits(sums[(s + 1) * (2 * heads + 1) - 1]) == 0xffffffff;
   }
   return result;
 }
@@ -231,6 +264,8 @@ const std::vector<AttentionResult> &Scene::expected() {
       subject.device.read(copy, pool->data() + pages[i][p] * pageStride, pageStride);
       sequence.pages.push_back(copy);
     }
+    sequence.group = group(), sequence.qLength = spec.qLength;
+    sequence.window = spec.window, sequence.sinks = sinks;
     sequence.queries = queries[i];
     results.push_back(expectedAttention(subject, sequence));
   }

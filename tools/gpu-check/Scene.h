@@ -17,12 +17,17 @@ struct SceneSpec {
   int64_t firstHead = 0, heads = 1; ///< KV heads of the model that take part
   int64_t poolBytes = 0;            ///< the pool is at least that large; pages lie anywhere in it
   uint64_t seed = 1;
+  int group = 0;       ///< query heads of a KV head; 0: those of the library
+  int qLength = 1;     ///< query tokens of each sequence
+  bool indptr = false; ///< queries and pages by indptr, q_length a loose bound
+  int64_t window = 0;  ///< tokens that a query attends; 0: all
+  bool sinks = false;  ///< learned logits
 };
 
 /// Bytes of a decode, as the device wrote them.
 struct Decoded {
-  std::vector<uint32_t> out; ///< bits of [batch, heads * group, valueDim]
-  std::vector<float> lse;    ///< [batch, heads * group]
+  std::vector<uint32_t> out; ///< bits of [batch, qLength, heads * group, valueDim]
+  std::vector<float> lse;    ///< [batch, qLength, heads * group]
   bool paddingKept = true;   ///< bytes between the rows are as they were
 
   bool operator==(const Decoded &other) const;
@@ -33,7 +38,9 @@ public:
   Scene(const Subject &subject, const SceneSpec &spec);
 
   int64_t batch() const { return int64_t(spec.lengths.size()); }
-  int64_t rows() const { return spec.heads * subject.group(); }
+  int group() const { return spec.group ? spec.group : subject.group(); }
+  /// Output rows of a sequence.
+  int64_t rows() const { return spec.qLength * spec.heads * group(); }
 
   /// Decodes the sequences `which` in this order, or all. `repeat`: a second call over the same
   /// workspace with the plan of the first, whose result counts.
@@ -46,9 +53,10 @@ private:
   struct Inputs;
   Inputs inputsOf(const std::vector<int64_t> &which) const;
   void placePages();
+  std::vector<float> byToken(const std::vector<float> &rows) const;
   void append(int64_t sequence, const SequenceRows &rows);
   std::vector<int32_t> tableOf(const std::vector<int64_t> &which) const;
-  Decoded collect(int64_t sequences, const Buffer &out, const Buffer &lse) const;
+  Decoded collect(int64_t tokens, const Buffer &out, const Buffer &lse) const;
 
   const Subject &subject;
   SceneSpec spec;
@@ -56,6 +64,7 @@ private:
   int64_t headStride, pageStride, poolPages = 0, columns = 0;
   std::vector<std::vector<int32_t>> pages; ///< ids, of each sequence
   std::vector<std::vector<float>> queries; ///< of each sequence, rounded
+  std::vector<float> sinks;                ///< of each query head, or none
   std::optional<Buffer> pool;
   std::vector<AttentionResult> results;
 };

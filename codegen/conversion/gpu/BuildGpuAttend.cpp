@@ -30,6 +30,8 @@ std::pair<Value, Value> DecodeBuilder::step(Value tiles, Value query, Value stat
                                      query, record, queries, schedule.tiles);
   scores = finishScores(scores, query, limits ? limits->bounds : Value(),
                         limits ? limits->position : Value(), schedule.tiles);
+  if (limits)
+    scores = maskRecords(scores, limits->valid, schedule.tiles);
   Value valueParams = parameters(TileSideKind::value);
   auto weighed = TileWeighIntegerOp::create(builder, loc, fragment(FragmentKind::softmax),
                                             fragment(FragmentKind::output),
@@ -140,6 +142,14 @@ std::pair<Value, Value> DecodeBuilder::windowStep(const WindowTile &tile, Value 
   return {weighed.getNext(), sums};
 }
 
+/// Whether some row of the tile counts that begins with row `row` (windowTile).
+Value DecodeBuilder::windowHolds(const Piece &piece, Value isSink, Value row) {
+  Value end = emit.select(isSink, sinkTokens(piece.length),
+                          emit.sub(piece.length, emit.index(method.sink)));
+  Value first = emit.select(isSink, emit.index(0), piece.quantized);
+  return emit.bitAnd(emit.less(row, end), emit.less(first, emit.add(row, 16)));
+}
+
 /// The tiles of a unit of window rows, `unit` of the segment.
 std::pair<Value, Value> DecodeBuilder::windowUnit(const Piece &piece, Value unit, Value query,
                                                   Value bounds, Value state, Value output) {
@@ -148,12 +158,14 @@ std::pair<Value, Value> DecodeBuilder::windowUnit(const Piece &piece, Value unit
   Value ofRecent = emit.add(emit.sub(unit, piece.window.sink), piece.window.first);
   Value first = emit.mul(emit.select(isSink, unit, ofRecent), kUnit);
   unitsOf(zero, emit.index(kUnit / 16), state, output, [&](Value k, Value state, Value output) {
-    WindowTile tile = windowTile(piece.rows, isSink, emit.add(first, emit.mul(k, 16)));
-    Value counts = emit.bitAnd(emit.less(tile.begin, emit.index(16)), emit.less(zero, tile.end));
     Type types[] = {state.getType(), output.getType()};
-    auto branch = scf::IfOp::create(builder, emit.loc, types, counts, /*withElseRegion=*/true);
+    Value row = emit.add(first, emit.mul(k, 16));
+    auto branch = scf::IfOp::create(builder, emit.loc, types, windowHolds(piece, isSink, row),
+                                    /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&branch.getThenRegion().front());
+    // Here alone: past the rows that count the table may have no page.
+    WindowTile tile = windowTile(piece.rows, isSink, row);
     auto [next, sums] = windowStep(tile, query, bounds, state, output);
     scf::YieldOp::create(builder, emit.loc, ValueRange{next, sums});
     builder.setInsertionPointToStart(&branch.getElseRegion().front());

@@ -50,6 +50,7 @@ private:
   Share shareOf(const Piece &piece, Value mine);
   std::pair<Value, Value> enterWindow(const Piece &piece, Value mine, Value count, Ring &ring,
                                       Value query, Value bounds, Value state, Value output);
+  Value windowHolds(const Piece &piece, Value isSink, Value row);
   std::pair<Value, Value> windowUnit(const Piece &piece, Value unit, Value query, Value bounds,
                                      Value state, Value output);
   std::pair<Value, Value> windowStep(const WindowTile &tile, Value query, Value bounds, Value state,
