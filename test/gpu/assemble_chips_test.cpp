@@ -23,10 +23,10 @@ std::vector<KernelName> choose(const Chip &chip) {
   std::vector<KernelName> chosen;
   for (int wanted = 2; wanted > 0; --wanted)
     for (const KernelName &name : list) {
-      const int added = !dims.count(name.key.dim) + !rows.count(name.rows());
+      const int added = !dims.count(name.key.dim) + !rows.count(name.rows);
       if (added < wanted)
         continue;
-      dims.insert(name.key.dim), rows.insert(name.rows());
+      dims.insert(name.key.dim), rows.insert(name.rows);
       chosen.push_back(name);
     }
   return chosen;
