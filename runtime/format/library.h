@@ -8,8 +8,8 @@
 //
 // All integers are little-endian. Header: magic (8 bytes), version u32, oldest version a reader
 // needs u32, file bytes u64, blobs u32, kernels u32, formats u32, layers u32, bytes of a blob entry
-// u32, of a kernel entry u32, of a layer entry u32, 12 zero bytes, SHA-256 of the tables, SHA-256 of
-// header bytes 0..95.
+// u32, of a kernel entry u32, of a layer entry u32, 12 zero bytes, SHA-256 of the tables, SHA-256
+// of header bytes 0..95.
 //
 // Blob: kind u32, flags u32, offset u64, bytes u64, zero u64, SHA-256 of its bytes. Blob 0 is the
 // manifest; blobs 1 + 2 f and 2 + 2 f are the method and the constants of format f; the objects
