@@ -116,13 +116,13 @@ std::string inspectLibrary(ByteSpan bytes, const Options &options) {
 
 std::string inspectTensors(const Options &options) {
   Safetensors file;
-  const std::string expected = "expected a kvq library, a calibration or a trace, got ";
   if (std::string error = Safetensors::open(options.file, file); !error.empty())
-    return error;
+    return "expected a kvq library, a calibration or a trace: " + error;
   const bool calibration = file.metadata().count("kvq_calibration") != 0;
   if (!calibration && !file.metadata().count("kvq_trace"))
-    return "'" + options.file + "': " + expected +
-           "a safetensors file without the metadata key 'kvq_calibration' or 'kvq_trace'";
+    return "'" + options.file +
+           "': expected a kvq library, a calibration or a trace, got a safetensors file without "
+           "the metadata key 'kvq_calibration' or 'kvq_trace'";
   if (!options.drawing.empty())
     return "--draw: expected a library, got '" + options.file + "', a " +
            (calibration ? "calibration" : "trace");
