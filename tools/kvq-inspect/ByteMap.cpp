@@ -105,9 +105,9 @@ std::string shortText(const std::vector<int> &numbers) {
   const size_t count = numbers.size();
   if (!count)
     return "";
-  const std::string first = std::to_string(numbers.front()), last = std::to_string(numbers.back());
   if (count == 1)
-    return first;
+    return std::to_string(numbers.front());
+  const std::string first = std::to_string(numbers.front()), last = std::to_string(numbers.back());
   const int step = numbers[1] - numbers[0];
   bool even = true;
   for (size_t i = 1; i < count; ++i)
