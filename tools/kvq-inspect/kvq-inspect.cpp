@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 
 namespace {
 
@@ -68,10 +69,18 @@ Options parse(int argc, char **argv) {
   return out;
 }
 
+/// Names in a file need not be UTF-8.
+std::string jsonText(const Report &report) {
+  return report.dump(2, ' ', false, Report::error_handler_t::replace) + "\n";
+}
+
 std::string draw(const LibraryView &view, const Options &options) {
   if (size_t(options.format) >= view.formats.size())
     return "--format: expected 0 to " + std::to_string(view.formats.size() - 1) + ", got " +
            std::to_string(options.format);
+  std::error_code none; // of a file that is not there
+  if (std::filesystem::equivalent(options.drawing, options.file, none))
+    return "--draw: expected another file than the library, got '" + options.drawing + "'";
   const ByteSpan text = view.formats[size_t(options.format)].method;
   CacheMethod method;
   if (std::string error = parseMethod({static_cast<const char *>(text.data), text.size}, method);
@@ -110,7 +119,7 @@ std::string inspectLibrary(ByteSpan bytes, const Options &options) {
   if (std::string error = reportLibrary(bytes, view, found); !error.empty())
     return "'" + options.file + "': " + error;
   report.update(found);
-  std::fputs((options.json ? report.dump(2) + "\n" : libraryTable(report)).c_str(), stdout);
+  std::fputs((options.json ? jsonText(report) : libraryTable(report)).c_str(), stdout);
   return "";
 }
 
@@ -136,7 +145,7 @@ std::string inspectTensors(const Options &options) {
     std::printf("%s: %s: the digest matches\n", options.file.c_str(),
                 calibration ? "calibration" : "trace");
   else if (options.json)
-    std::printf("%s\n", report.dump(2).c_str());
+    std::fputs(jsonText(report).c_str(), stdout);
   else
     std::fputs((calibration ? calibrationTable(report) : traceTable(report)).c_str(), stdout);
   return "";
@@ -165,7 +174,7 @@ int main(int argc, char **argv) {
   }
   try {
     const std::string error = inspect(options);
-    if (error.empty() && std::fflush(stdout) == 0)
+    if (error.empty() && std::fflush(stdout) == 0 && !std::ferror(stdout))
       return 0;
     std::fprintf(stderr, "kvq-inspect: %s\n",
                  error.empty() ? "cannot write to standard output" : error.c_str());
