@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 # Makes a tool that holds LLVM and MLIR itself. Included by KvqMLIR.cmake where KVQ_STATIC_LLVM is on.
 
-# The targets that Debian's packages export are archives that name the shared LLVM as their base. It is taken out, since
-# two copies of LLVM in one process do not know each other's types; the archives of LLVM take its place.
+# The targets that Debian's packages export are archives that name the shared LLVM, and some the shared MLIR, as their
+# base. These are taken out, since two copies in one process do not know each other's types; archives take their place.
 get_property(kvq_mlir_libraries GLOBAL PROPERTY MLIR_ALL_LIBS)
+list(FILTER kvq_mlir_libraries EXCLUDE REGEX "Test|Shared$|^MLIR$")
 foreach(library IN LISTS kvq_mlir_libraries)
   if(TARGET ${library})
     get_target_property(needed ${library} INTERFACE_LINK_LIBRARIES)
     if(needed)
-      list(REMOVE_ITEM needed LLVM)
+      list(REMOVE_ITEM needed LLVM MLIR "$<LINK_ONLY:LLVM>" "$<LINK_ONLY:MLIR>")
       set_target_properties(${library} PROPERTIES INTERFACE_LINK_LIBRARIES "${needed}")
     endif()
   endif()
