@@ -3,9 +3,11 @@
 // What kvq-inspect says of the bytes of a record, against layout.h and the operands that GPU
 // kernels load.
 #include "codegen/conversion/gpu/FragmentMap.h"
+#include "runtime/format/method.h"
 #include "test/support/Records.h"
 #include "tools/kvq-inspect/ByteMap.h"
 #include "tools/kvq-inspect/DrawRecord.h"
+#include "tools/kvq-inspect/Report.h"
 #include "tools/kvq-inspect/Table.h"
 
 #include <gtest/gtest.h>
@@ -192,6 +194,56 @@ TEST(DrawRecord, ACellForEachByte) {
 TEST(DrawRecord, NamesNeedNoCare) {
   const std::string picture = drawRecord(buildRecord(record(16, side(32))), "a<b>&c\n");
   EXPECT_NE(picture.find("record of a&lt;b&gt;&amp;c : page"), std::string::npos);
+}
+
+Report libraryReport(const std::string &manifest) {
+  CacheMethod method;
+  method.name = "c", method.q_heads = method.kv_heads = 1, method.attention.scale = 1;
+  method.key.record = method.value.record = side(64);
+  LibraryContents contents;
+  contents.manifest = manifest;
+  contents.formats = {{methodText(method), ""}};
+  contents.layers = {{0, 0}, {0, 0}, {-1, 0}};
+  contents.objects = {"code"};
+  LibraryKernel kernel;
+  kernel.symbol = "kvq_append", kernel.level = "x86-64";
+  contents.kernels = {kernel};
+  std::string bytes;
+  EXPECT_EQ(libraryBytes(contents, bytes), "");
+  FileBytes file;
+  EXPECT_EQ(FileBytes::copy({bytes.data(), bytes.size()}, file), "");
+  LibraryView view;
+  EXPECT_EQ(parseLibrary(file.span(), view), "");
+  Report report = {{"file", "f"}}, found;
+  EXPECT_EQ(reportLibrary(file.span(), view, found), "");
+  report.update(found);
+  return report;
+}
+
+TEST(LibraryTable, Windows) {
+  Report report = libraryReport("{}");
+  EXPECT_EQ(libraryTable(report).find("windows"), std::string::npos);
+  report["formats"][0]["sink"] = 64, report["formats"][0]["recent"] = 256;
+  EXPECT_NE(
+      libraryTable(report).find("\n  windows    first 64 and last 256 tokens in high precision\n"),
+      std::string::npos);
+}
+
+/// The runtime does not read the manifest; nor may a tool trust it.
+TEST(LibraryTable, AnyManifest) {
+  for (const char *manifest : {"", "not JSON", "[]", "7", R"({"compiler": 3, "kernels": 4})",
+                               R"({"compiler": {"kvq": []}, "kernels": [1, {"symbol": 2}]})"}) {
+    const Report report = libraryReport(manifest);
+    EXPECT_TRUE(report["kernels"][0]["registers"].is_null());
+    const std::string table = libraryTable(report);
+    // Layers that share their constants do not follow each other.
+    EXPECT_NE(table.find("\n0            0  @c             0\n1            0  @c             0\n"),
+              std::string::npos)
+        << table;
+  }
+  const Report report = libraryReport(
+      R"({"kernels": [{"symbol": "kvq_append", "target": "cpu", "format": 0, "registers": 9}]})");
+  EXPECT_EQ(report["kernels"][0]["registers"], 9);
 }
 
 TEST(Table, Columns) {

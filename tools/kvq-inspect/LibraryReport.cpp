@@ -55,6 +55,8 @@ std::string formatOf(const LibraryFormatView &view, size_t index, Report &out) {
          {"record_bytes", layout.bytes},
          {"record_stride", layout.stride},
          {"bits_per_element", bitsPerElement(layout)},
+         {"sink", method.sink},
+         {"recent", method.recent},
          {"record_id", digestOf(recordText(layout, ""))},
          {"record", parsed(recordText(layout, method.name))},
          {"constants_bytes", view.constants.size},

@@ -69,6 +69,14 @@ std::string constantsText(const Report &format) {
   return text;
 }
 
+/// Empty without high-precision windows.
+std::string windowsText(const Report &format) {
+  if (format["sink"] == 0 && format["recent"] == 0)
+    return "";
+  return "\n  windows    first " + plain(format["sink"]) + " and last " + plain(format["recent"]) +
+         " tokens in high precision";
+}
+
 std::string formatText(const Report &format) {
   const std::string heads =
       plain(format["q_heads"]) + " query, " + plain(format["kv_heads"]) + " KV";
@@ -79,8 +87,8 @@ std::string formatText(const Report &format) {
          plain(format["page_tokens"]) + " tokens, " + plain(format["page_bytes"]) +
          " bytes; a record, of one KV head, " + plain(format["record_bytes"]) + " bytes (" +
          plain(format["record_stride"]) + " with padding), " +
-         fixedText(format["bits_per_element"].get<double>(), 3) +
-         " bits per element\n  record id  " + plain(format["record_id"]) + "\n  constants  " +
+         fixedText(format["bits_per_element"].get<double>(), 3) + " bits per element" +
+         windowsText(format) + "\n  record id  " + plain(format["record_id"]) + "\n  constants  " +
          constantsText(format) + "\n";
 }
 
