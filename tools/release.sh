@@ -15,7 +15,7 @@ libkvq.a, headers, CMake package, kvq.pc), the examples and docs/linking.md. In 
   stage    install and strip
   check    kvq-compile needs libc, libm, libz and libzstd; libkvq.so needs libc, exports kvq_* and is below 400 KB;
            the staged kvq-compile makes a library for a CPU and sm_90a; test/shell/install.sh passes
-  pack     the same bytes for the same commit and tools
+  pack     sorted, dated by the commit: the same files give the same archive
 Options:
   --build DIR    where to build (default: build/static)
   --out DIR      where the archive goes (default: the build folder)
@@ -78,6 +78,7 @@ compile="$stage/$name/bin/kvq-compile" runtime="$(echo "$stage/$name"/lib*/libkv
 allowed='^(lib(c|m|dl|pthread|rt|z|zstd)|ld-linux-[a-z0-9-]+)\.so(\.[0-9]+)*$'
 extra="$(needed "$compile" | { grep -vE "$allowed" || true; } | tr '\n' ' ')"
 [[ -z "$extra" ]] || die "kvq-compile needs ${extra% }; expected libc, libm, libz and libzstd alone"
+[[ "$(readelf --dynamic --wide "$compile")" != *PATH* ]] || die "kvq-compile has a search path for libraries"
 [[ "$(ldd "$compile")" != *"not found"* ]] || die "kvq-compile: $(ldd "$compile" | grep -m1 'not found')"
 quiet "the check of libkvq.so" python3 tools/scripts/check_exports.py --max-bytes 400000 "$runtime"
 quiet "compiling an example" env -i PATH="$PATH" HOME=/nonexistent "$compile" docs/examples/int2.mlir \
