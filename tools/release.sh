@@ -48,7 +48,7 @@ quiet() {
   local what="$1" error
   shift
   "$@" >"$log" 2>&1 && return
-  error="$(grep -m1 -iE 'error|failed|undefined reference' "$log" || tail -n1 "$log")"
+  error="$(grep -m1 -E 'error: |undefined reference' "$log" || grep -m1 -iE 'error|failed' "$log" || tail -n1 "$log")"
   die "$what failed: $error (log: $log)"
 }
 
