@@ -85,7 +85,7 @@ int save(const std::string &path, const std::string &bytes) {
 int makeLibraries(const std::string &folder) {
   int failures = 0;
   std::string bytes;
-  for (auto [name, contents] : {std::pair("one", one()), std::pair("several", several())}) {
+  for (const auto &[name, contents] : {std::pair("one", one()), std::pair("several", several())}) {
     if (std::string error = libraryBytes(contents, bytes); !error.empty())
       std::fprintf(stderr, "%s\n", error.c_str());
     failures += save(folder + "/" + name, bytes);

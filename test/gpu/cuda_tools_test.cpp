@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// gpu-check and kvq-bench as programs, over a driver without a GPU (fake_driver.c): what they
-// launch, and how they end when a kernel is wrong or faults.
+// gpu-check, kvq-bench and kvq-run as programs, over a driver without a GPU (fake_driver.c): what
+// they launch, and how they end when a kernel is wrong or faults.
 #include "runtime/format/library.h"
 #include "runtime/format/method.h"
+#include "runtime/format/safetensors.h"
 
 #include <gtest/gtest.h>
 
@@ -60,6 +61,29 @@ protected:
     }
     const std::string path = folder + "/" + name + ".kvqlib";
     EXPECT_EQ(writeLibrary(path, library), "");
+    return path;
+  }
+
+  /// A trace of one layer, 8 query and 2 KV heads of 64 channels: 16 tokens, the last 2 with
+  /// queries.
+  std::string makeTrace() {
+    std::vector<char> zeros(size_t(16) * 8 * 64 * 2); // as many bytes as the largest tensor has
+    auto tensor = [&](const char *name, const std::vector<int64_t> &shape) {
+      size_t bytes = 2;
+      for (int64_t size : shape)
+        bytes *= size_t(size);
+      return TensorView{name, TensorType::bf16, shape, {zeros.data(), bytes}};
+    };
+    const std::vector<TensorView> tensors = {
+        tensor("layers.0.q", {2, 8, 64}), tensor("layers.0.k", {16, 2, 64}),
+        tensor("layers.0.v", {16, 2, 64}), tensor("layers.0.wo", {512, 4})};
+    const std::string path = folder + "/trace.safetensors";
+    const std::string document =
+        R"({"version": 1, "q_start": 14, "tokens": 16, "layers": [0], "dtype": "bf16", "rope": {},
+            "model": {"name": "m", "sha256": "", "hidden": 4, "q_heads": 8, "kv_heads": 2,
+                      "head_dim": 64, "layers": 1}, "text": {"id": "t"}, "sha256": ")" +
+        tensorDigest(tensors) + "\"}";
+    EXPECT_EQ(writeSafetensors(path, tensors, {{"kvq_trace", document}}), "");
     return path;
   }
 
@@ -188,6 +212,18 @@ TEST_F(CudaTools, BenchRefusesWhatItCannotTime) {
   EXPECT_NE(output.find("4x1024: expected a pool of 64 pages, got 63"), std::string::npos)
       << output;
   EXPECT_EQ(run("KVQ_FAKE_DRIVER_FAULT=1", "kvq-bench --lib a=" + library + " --case 1x64"), 1);
+  EXPECT_NE(output.find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << output;
+}
+
+TEST_F(CudaTools, RunTakesTheTarget) {
+  const std::string files = makeLibrary("int2", 0.125f) + " --trace " + makeTrace();
+  EXPECT_EQ(run("", "kvq-run --json --target cuda " + files), 0) << output;
+  EXPECT_NE(output.find("\"target\": \"cuda\""), std::string::npos) << output;
+  for (const char *kernel : {"kvq_append", "kvq_plan", "kvq_prepare", "kvq_decode"})
+    EXPECT_GT(launches()[kernel], 0) << kernel;
+  EXPECT_EQ(run("", "kvq-run --target cpu " + files), 1);
+  EXPECT_NE(output.find("no kernels for the CPU"), std::string::npos) << output;
+  EXPECT_EQ(run("KVQ_FAKE_DRIVER_FAULT=1", "kvq-run --target cuda " + files), 1);
   EXPECT_NE(output.find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << output;
 }
 

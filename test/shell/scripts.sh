@@ -38,12 +38,16 @@ expect error "no suite 'units'" bash "$root/tools/test.sh" --only units
 expect error "expected 'build' or 'test', got 'all'" bash "$root/tools/scripts/setup_debian.sh" all
 expect 0 "usage: tools/scripts/fuzz.sh" bash "$root/tools/scripts/fuzz.sh" --help
 expect error "no target 'nothing'" bash "$root/tools/scripts/fuzz.sh" --target nothing
+expect 0 "usage: tools/release.sh" bash "$root/tools/release.sh" --help
+expect error "unknown option '--fast'" bash "$root/tools/release.sh" --fast
 expect 0 "Mutation runner" python3 "$root/tools/scripts/mutate.py" --help
 
 # A missing tool is one readable line.
 with_tools nproc
 expect error "error: cmake not found; tools/scripts/setup_debian.sh installs it" \
   env PATH="$scratch/bin" bash "$root/tools/demo.sh" --no-install
+expect error "error: cmake not found; tools/scripts/setup_debian.sh installs it" \
+  env PATH="$scratch/bin" bash "$root/tools/release.sh" --no-install
 expect error "kvq setup: this system has no dpkg" \
   env PATH="$scratch/bin" bash "$root/tools/scripts/setup_debian.sh" build
 

@@ -6,6 +6,7 @@
 #include "runtime/format/library_fields.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvq::test {
 
@@ -22,11 +23,16 @@ inline void reseal(std::string &file) {
   };
   for (int i = 0; i < 8; ++i)
     bytes[16 + i] = uint8_t(uint64_t(file.size()) >> (8 * i));
-  // Counts and sizes of entries: blobs, kernels, layers; 32 bits each, so no sum overflows.
+  // Counts and sizes of entries: blobs, kernels, layers. None above the file's size, so that
+  // nothing overflows.
+  bool tables = true;
+  uint64_t end = kHeaderBytes;
+  for (auto [count, each] : {std::pair(24, 40), std::pair(28, 44), std::pair(36, 48)}) {
+    tables &= number(count, 4) <= file.size() && number(each, 4) <= file.size();
+    end += tables ? number(count, 4) * number(each, 4) : 0;
+  }
+  tables &= end <= file.size();
   const uint64_t blobs = number(24, 4), blobBytes = number(40, 4);
-  const uint64_t end = kHeaderBytes + blobs * blobBytes + number(28, 4) * number(44, 4) +
-                       number(36, 4) * number(48, 4);
-  const bool tables = blobs <= file.size() && end <= file.size();
   for (uint64_t i = 0; tables && blobBytes >= kBlobBytes && i < blobs; ++i) {
     const size_t entry = size_t(kHeaderBytes + i * blobBytes);
     const uint64_t offset = number(entry + 8, 8), size = number(entry + 16, 8);

@@ -130,4 +130,40 @@ TEST(LibraryBuilder, NamesAndDigests) {
   EXPECT_EQ(modules[1].getAsObject()->getString("ptxas"), llvm::StringRef(""));
 }
 
+TEST(LibraryBuilder, SeveralFormats) {
+  std::vector<FormatArtifact> formats;
+  formats.push_back(artifact("first object"));
+  formats.push_back(artifact("second object"));
+  formats[1].method.name = "other", formats[1].method.key.record.dim = 256;
+  formats[1].constants = "more", formats[1].modules = {module("cubin")};
+  formats[1].modules[0].kernels[3].registers = 96;
+  const ::kvq::LibraryContents contents =
+      buildLibrary(std::move(formats), {{1, 0}, {-1, 0}, {0, 0}});
+  std::string bytes;
+  ASSERT_EQ(::kvq::libraryBytes(contents, bytes), "");
+  EXPECT_EQ(contents.objects,
+            (std::vector<std::string>{"first object", "second object", "cubin code"}));
+  ASSERT_EQ(contents.formats.size(), 2u);
+  EXPECT_EQ(contents.formats[1].constants, "more");
+  ASSERT_EQ(contents.kernels.size(), 12u);
+  for (size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(contents.kernels[i].object, i / 4);
+    EXPECT_EQ(contents.kernels[i].format, i < 4 ? 0u : 1u);
+  }
+  const llvm::json::Array layers = manifestList(contents, "layers");
+  ASSERT_EQ(layers.size(), 3u);
+  EXPECT_EQ(layers[0], llvm::json::Value(llvm::json::Object{{"format", 1}, {"layer", 0}}));
+  EXPECT_EQ(layers[1], llvm::json::Value(nullptr));
+  const llvm::json::Array texts = manifestList(contents, "formats");
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_EQ(texts[1].getAsObject()->getString("cache"), llvm::StringRef("other"));
+  EXPECT_EQ(texts[1].getAsObject()->getInteger("key_dim"), 256);
+  EXPECT_EQ(texts[1].getAsObject()->getInteger("constants_bytes"), 4);
+  const llvm::json::Array kernels = manifestKernels(contents);
+  EXPECT_EQ(kernels[11].getAsObject()->getInteger("format"), 1);
+  EXPECT_EQ(kernels[11].getAsObject()->getInteger("registers"), 96);
+  EXPECT_EQ(kernels[10].getAsObject()->get("registers"), nullptr);
+  EXPECT_EQ(manifestList(contents, "modules")[0].getAsObject()->getInteger("format"), 1);
+}
+
 } // namespace

@@ -11,6 +11,7 @@
 #include "passes/Passes.h"
 #include "passes/analysis/ReadMethod.h"
 #include "runtime/format/file.h"
+#include "tools/kvq-compile/BuildSummary.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
@@ -22,6 +23,8 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
+
+#include <chrono>
 
 namespace mlir::kvq {
 namespace {
@@ -42,10 +45,13 @@ private:
   LogicalResult optimize();
   LogicalResult generate();
   LogicalResult generateInstance();
-  FailureOr<FormatArtifact> generateCache(const CacheAttention &found);
-  LogicalResult emitCpu(const CacheAttention &found, FormatArtifact &artifact);
+  LogicalResult check(ArrayRef<CacheAttention> caches);
+  FailureOr<FormatArtifact> generateCache(const CacheAttention &found, size_t format);
+  LogicalResult build(size_t format, StringRef target,
+                      function_ref<LogicalResult(TargetBuild &)> emit);
+  LogicalResult emitCpu(const CacheAttention &found, TargetBuild &build, FormatArtifact &artifact);
   LogicalResult emitGpu(Location loc, const ::kvq::CacheMethod &method, const Chip &chip,
-                        FormatArtifact &artifact);
+                        TargetBuild &build, FormatArtifact &artifact);
   LogicalResult finish(std::vector<FormatArtifact> formats,
                        std::vector<::kvq::LibraryLayer> layers = {});
   LogicalResult writeLibrary(std::vector<FormatArtifact> formats,
@@ -67,11 +73,11 @@ private:
   bool dumped = true;
   std::string cacheSuffix; ///< of stages: "-" and the cache where there are several
   std::string llvmText, cubin;
+  std::vector<TargetBuild> builds; ///< by format, then target
 };
 
 void Compiler::stage(StringRef name, StringRef extension,
                      function_ref<void(llvm::raw_ostream &)> print) {
-  llvm::errs() << "kvq-compile: " << name << "\n";
   if (options.dumpStages.empty())
     return;
   SmallString<128> path(options.dumpStages);
@@ -117,43 +123,19 @@ LogicalResult Compiler::write(StringRef bytes) {
   return error.empty() ? success() : fail(error);
 }
 
-/// One line of what a format has: "@cache for 2 layers: kernels for cpu (x86-64-v3) ...".
-static std::string summary(const FormatArtifact &artifact, size_t layers) {
-  std::string targets = artifact.sharedObject.empty()
-                            ? std::string()
-                            : "cpu (" + cpuLevelName(artifact.level).str() + ")";
-  size_t code = artifact.sharedObject.size();
-  for (const GpuModule &module : artifact.modules) {
-    targets += (targets.empty() ? "" : ", ") + module.target + " (" + module.level + ")";
-    code += module.code.size();
-  }
-  const ::kvq::RecordLayout layout = ::kvq::buildRecord(artifact.method.record());
-  return llvm::formatv("@{0} for {1} layers: kernels for {2} (code {3}, constants {4}), page "
-                       "{5}: {6} bytes, {7:F3} bits per element",
-                       artifact.method.name, layers, targets, code, artifact.constants.size(),
-                       layout.spec.page, layout.stride, ::kvq::bitsPerElement(layout))
-      .str();
-}
-
 LogicalResult Compiler::writeLibrary(std::vector<FormatArtifact> formats,
                                      std::vector<::kvq::LibraryLayer> layers) {
   std::vector<std::string> lines;
   for (const FormatArtifact &format : formats)
-    lines.push_back(summary(format, format.method.layers));
-  const auto skipped =
-      llvm::count_if(layers, [](const ::kvq::LibraryLayer &layer) { return layer.format < 0; });
-  if (skipped)
-    lines.push_back(std::to_string(skipped) + " layers that no cache serves");
+    lines.push_back(formatSummary(format));
+  const ::kvq::LibraryContents contents = buildLibrary(std::move(formats), std::move(layers));
   std::string bytes;
-  if (std::string error =
-          ::kvq::libraryBytes(buildLibrary(std::move(formats), std::move(layers)), bytes);
-      !error.empty())
+  if (std::string error = ::kvq::libraryBytes(contents, bytes); !error.empty())
     return fail(error);
   if (failed(write(bytes)))
     return failure();
-  llvm::errs() << "kvq-compile: wrote " << options.output << ": " << bytes.size() << " bytes\n";
-  for (const std::string &line : lines)
-    llvm::errs() << "  " << line << "\n";
+  llvm::errs() << "kvq-compile: wrote " << options.output << ": " << bytes.size() << " bytes\n"
+               << librarySummary(contents, lines, builds);
   return success();
 }
 
@@ -169,7 +151,23 @@ void Compiler::observe(StringRef target, StringRef name,
   }
 }
 
-LogicalResult Compiler::emitCpu(const CacheAttention &found, FormatArtifact &artifact) {
+/// Times `emit`, which makes the code of one of `builds`.
+LogicalResult Compiler::build(size_t format, StringRef target,
+                              function_ref<LogicalResult(TargetBuild &)> emit) {
+  auto at = llvm::find_if(builds, [&](const TargetBuild &build) {
+    return build.format == format && build.target == target;
+  });
+  if (options.progress)
+    llvm::errs() << "kvq-compile: " << at - builds.begin() + 1 << "/" << builds.size() << " @"
+                 << at->cache << " for " << target << "\n";
+  const auto start = std::chrono::steady_clock::now();
+  LogicalResult result = emit(*at);
+  at->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+LogicalResult Compiler::emitCpu(const CacheAttention &found, TargetBuild &build,
+                                FormatArtifact &artifact) {
   FailureOr<::kvq::CacheMethod> method = readTargetMethod(found, "cpu");
   if (failed(method))
     return failure();
@@ -184,11 +182,13 @@ LogicalResult Compiler::emitCpu(const CacheAttention &found, FormatArtifact &art
   if (failed(code))
     return failure();
   artifact.sharedObject = std::move(*code);
+  build.level = cpuLevelName(options.level).str();
+  build.bytes = artifact.sharedObject.size();
   return success();
 }
 
 LogicalResult Compiler::emitGpu(Location loc, const ::kvq::CacheMethod &method, const Chip &chip,
-                                FormatArtifact &artifact) {
+                                TargetBuild &build, FormatArtifact &artifact) {
   auto watch = [&](StringRef name, function_ref<void(llvm::raw_ostream &)> print) {
     observe(chip.name, name, print);
   };
@@ -204,6 +204,8 @@ LogicalResult Compiler::emitGpu(Location loc, const ::kvq::CacheMethod &method, 
           [&](llvm::raw_ostream &stream) { stream << code->log; });
   cubin = code->cubin;
   artifact.modules.push_back(gpuModule(method, chip, std::move(*code)));
+  build.level = artifact.modules.back().level;
+  build.bytes = artifact.modules.back().code.size();
   return success();
 }
 
@@ -212,7 +214,11 @@ LogicalResult Compiler::generateInstance() {
   FormatArtifact artifact = instanceArtifact(*options.instance, {});
   Location loc = NameLoc::get(StringAttr::get(&context, artifact.method.name));
   for (const Chip &chip : options.chips)
-    if (failed(emitGpu(loc, artifact.method, chip, artifact)))
+    builds.push_back({0, artifact.method.name, chip.name});
+  for (const Chip &chip : options.chips)
+    if (failed(build(0, chip.name, [&](TargetBuild &build) {
+          return emitGpu(loc, artifact.method, chip, build, artifact);
+        })))
       return failure();
   std::vector<FormatArtifact> formats;
   formats.push_back(std::move(artifact));
@@ -240,7 +246,33 @@ static std::string pipelineText(CacheAttention found) {
   return text;
 }
 
-FailureOr<FormatArtifact> Compiler::generateCache(const CacheAttention &found) {
+/// Asks for every cache and target before code is made, which takes long: all refusals are told at
+/// once.
+LogicalResult Compiler::check(ArrayRef<CacheAttention> caches) {
+  std::string reason;
+  ScopedDiagnosticHandler listener(&context, [&](Diagnostic &diagnostic) {
+    if (reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      reason = diagnostic.str();
+    return failure(); // goes on to the handler that prints it
+  });
+  std::vector<std::string> targets(options.cpu ? 1 : 0, "cpu");
+  for (const Chip &chip : options.chips)
+    targets.push_back(chip.name);
+  bool refused = false;
+  for (auto [format, found] : llvm::enumerate(caches))
+    for (const std::string &target : targets) {
+      reason.clear();
+      refused |= failed(readTargetMethod(found, target));
+      CacheOp cache = found.cache;
+      builds.push_back({format, cache.getSymName().str(), target});
+      builds.back().refusal = reason;
+    }
+  if (refused)
+    llvm::errs() << refusalSummary(builds);
+  return failure(refused);
+}
+
+FailureOr<FormatArtifact> Compiler::generateCache(const CacheAttention &found, size_t format) {
   CacheOp cache = found.cache;
   FailureOr<::kvq::CacheMethod> method =
       readTargetMethod(found, options.cpu ? "cpu" : options.chips.front().name);
@@ -252,11 +284,15 @@ FailureOr<FormatArtifact> Compiler::generateCache(const CacheAttention &found) {
   if (options.emit == EmitKind::library && failed(packConstants(artifact.method, cache, constants)))
     return failure();
   artifact.constants.assign(constants.begin(), constants.end());
-  if (options.cpu && failed(emitCpu(found, artifact)))
+  if (options.cpu && failed(build(format, "cpu", [&](TargetBuild &build) {
+        return emitCpu(found, build, artifact);
+      })))
     return failure();
   for (const Chip &chip : options.chips) {
     FailureOr<::kvq::CacheMethod> chipMethod = readTargetMethod(found, chip.name);
-    if (failed(chipMethod) || failed(emitGpu(cache.getLoc(), *chipMethod, chip, artifact)))
+    if (failed(chipMethod) || failed(build(format, chip.name, [&](TargetBuild &build) {
+          return emitGpu(cache.getLoc(), *chipMethod, chip, build, artifact);
+        })))
       return failure();
   }
   artifact.pipeline = pipelineText(found);
@@ -272,11 +308,13 @@ LogicalResult Compiler::generate() {
     return failure();
   if (options.emit != EmitKind::library && failed(findCache(*module)))
     return failure(); // what is written then is the code of one cache
+  if (failed(check(*caches)))
+    return failure();
   std::vector<FormatArtifact> formats;
   for (CacheAttention found : *caches) {
     if (caches->size() > 1)
       cacheSuffix = "-" + found.cache.getSymName().str();
-    FailureOr<FormatArtifact> artifact = generateCache(found);
+    FailureOr<FormatArtifact> artifact = generateCache(found, formats.size());
     if (failed(artifact))
       return failure();
     formats.push_back(std::move(*artifact));

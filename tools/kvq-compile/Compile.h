@@ -24,12 +24,14 @@ struct CompileOptions {
   CpuLevel level = CpuLevel::baseline;
   bool cpu = true;         ///< build kernels for the CPU
   std::vector<Chip> chips; ///< and for these
+  bool progress = false;   ///< a line for each cache and target as its turn comes
   /// Kernels of this name instead of those of an input; for its chip alone.
   std::optional<KernelName> instance = std::nullopt;
 };
 
-/// Compiles one cache. Diagnostics and progress go to standard error; on failure nothing is written
-/// at `output`.
+/// Compiles the caches of a module. Diagnostics, progress and a summary go to standard error; on
+/// failure nothing is written at `output`, and a summary says which caches and targets were refused
+/// and why, if there are several.
 LogicalResult compile(const CompileOptions &options);
 
 } // namespace mlir::kvq

@@ -29,8 +29,8 @@ int64_t peakMemory(int who) {
 
 class ListCompiler {
 public:
-  ListCompiler(const std::string &folder, bool ptx, size_t count)
-      : folder(folder), ptx(ptx), count(count) {}
+  ListCompiler(const std::string &folder, bool ptx, size_t count, bool progress)
+      : folder(folder), ptx(ptx), progress(progress), count(count) {}
 
   void take(CompiledInstance instance) {
     const std::string name = printKernelName(instance.name);
@@ -40,7 +40,10 @@ public:
       error = write(name, instance, size);
     failures += !error.empty();
     bytes += size;
-    llvm::errs() << llvm::formatv("kvq-compile: {0}/{1} {2}: ", ++finished, count, name);
+    ++finished;
+    if (error.empty() && !progress)
+      return;
+    llvm::errs() << llvm::formatv("kvq-compile: {0}/{1} {2}: ", finished, count, name);
     if (error.empty())
       llvm::errs() << size << " bytes\n";
     else
@@ -87,7 +90,7 @@ private:
   }
 
   const std::string &folder;
-  const bool ptx;
+  const bool ptx, progress;
   const size_t count;
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   size_t finished = 0, failures = 0;
@@ -98,10 +101,10 @@ private:
 } // namespace
 
 LogicalResult compileInstanceList(const std::vector<KernelName> &names, const std::string &folder,
-                                  bool ptx, unsigned jobs) {
+                                  bool ptx, unsigned jobs, bool progress) {
   if (std::error_code error = llvm::sys::fs::create_directories(folder))
     return fail("cannot make folder '" + folder + "': " + error.message());
-  ListCompiler list(folder, ptx, names.size());
+  ListCompiler list(folder, ptx, names.size(), progress);
   compileInstances(names, jobs, !ptx,
                    [&](CompiledInstance instance) { list.take(std::move(instance)); });
   return list.finish();

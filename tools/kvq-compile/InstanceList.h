@@ -14,9 +14,9 @@ namespace mlir::kvq {
 
 /// Compiles each of `names` into folder/NAME.kvqlib, or NAME.ptx if `ptx`, up to `jobs` at a time,
 /// and writes folder/instances.json: name, digest of the PTX and versions of LLVM and ptxas of
-/// each. Progress, and at the end seconds, peak memory and bytes, go to standard error. Libraries
-/// need ptxas. Compiles the others, too, where one fails; then fails.
+/// each. Failures, with `progress` every kernel, and at the end seconds, peak memory and bytes go
+/// to standard error. Libraries need ptxas. Compiles the others, too, where one fails; then fails.
 LogicalResult compileInstanceList(const std::vector<KernelName> &names, const std::string &folder,
-                                  bool ptx, unsigned jobs);
+                                  bool ptx, unsigned jobs, bool progress);
 
 } // namespace mlir::kvq

@@ -7,6 +7,7 @@
 
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/Process.h"
 
 namespace cl = llvm::cl;
 using namespace mlir::kvq;
@@ -60,10 +61,16 @@ static cl::opt<unsigned> seed("seed", cl::value_desc("number"), cl::init(1), cl:
 static cl::opt<unsigned> jobs("jobs", cl::value_desc("count"), cl::init(2), cl::cat(category),
                               cl::desc("Kernels of --all-instances at a time (default: 2)"));
 
+static cl::opt<bool> progress("progress", cl::cat(category),
+                              cl::desc("Say on standard error what is being compiled, also where "
+                                       "that is no terminal"));
+
 static int fail(const llvm::Twine &message) {
   llvm::errs() << "kvq-compile: " << message << "\n";
   return 1;
 }
+
+static bool showProgress() { return progress || llvm::sys::Process::StandardErrIsDisplayed(); }
 
 /// --instances and --all-instances: the standard list, or random kernels, of sm_90a or the one chip
 /// of --targets.
@@ -78,7 +85,10 @@ static int runList(const std::vector<Chip> &chips) {
     llvm::outs() << instancesText(names);
   if (allInstances.empty())
     return 0;
-  return failed(compileInstanceList(names, allInstances, emit == EmitKind::ptx, jobs)) ? 1 : 0;
+  return failed(
+             compileInstanceList(names, allInstances, emit == EmitKind::ptx, jobs, showProgress()))
+             ? 1
+             : 0;
 }
 
 /// Fills what --instance says, the chip too; empty, or what is wrong with it.
@@ -105,7 +115,7 @@ int main(int argc, char **argv) {
   cl::ParseCommandLineOptions(
       argc, argv,
       "compiles the pipelines and the cache of a module into a library of attention kernels.\n"
-      "On an error there is one diagnostic, exit status 1, and nothing is written.\n");
+      "On an error there are diagnostics, exit status 1, and nothing is written.\n");
   std::vector<Chip> chips;
   bool cpu = targets.empty();
   for (const std::string &target : targets) {
@@ -126,6 +136,7 @@ int main(int argc, char **argv) {
   CompileOptions options{input,      calibration, output.empty() ? "-" : output.getValue(),
                          dumpStages, placement,   emit,
                          *cpuLevel,  cpu,         chips};
+  options.progress = showProgress();
   if (!instance.empty()) {
     if (std::string error = readInstance(options, cpu); !error.empty())
       return fail("--instance: " + error);

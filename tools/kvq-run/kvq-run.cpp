@@ -58,17 +58,12 @@ void printJson(const std::string &library, const kvq::Trace &trace, const kvq::R
   }
   Json total = {{"bits_per_element", report.bitsPerElement}};
   total.update(errorsOf(report.total));
-  const Json document = {{"library", library},
-                         {"name", report.name},
-                         {"model", trace.model},
-                         {"text", trace.text},
-                         {"tokens", trace.tokens},
-                         {"queries", trace.queries()},
-                         {"page", report.page},
-                         {"key_bits", report.keyBits},
-                         {"value_bits", report.valueBits},
-                         {"layers", layers},
-                         {"total", total}};
+  const Json document = {{"library", library},         {"target", absl::GetFlag(FLAGS_target)},
+                         {"name", report.name},        {"model", trace.model},
+                         {"text", trace.text},         {"tokens", trace.tokens},
+                         {"queries", trace.queries()}, {"page", report.page},
+                         {"key_bits", report.keyBits}, {"value_bits", report.valueBits},
+                         {"layers", layers},           {"total", total}};
   std::printf("%s\n", document.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
 }
 
@@ -80,10 +75,11 @@ void printRow(const std::string &name, double bits, const kvq::LayerErrors &erro
 }
 
 void printTable(const kvq::Trace &trace, const kvq::Report &report) {
-  std::printf("%s: K %lld bits, V %lld bits, page %lld tokens; %s, %lld tokens, %lld queries\n\n",
-              report.name.c_str(), (long long)report.keyBits, (long long)report.valueBits,
-              (long long)report.page, trace.model.c_str(), (long long)trace.tokens,
-              (long long)trace.queries());
+  std::printf(
+      "%s: K %lld bits, V %lld bits, page %lld tokens; %s, %lld tokens, %lld queries; on %s\n\n",
+      report.name.c_str(), (long long)report.keyBits, (long long)report.valueBits,
+      (long long)report.page, trace.model.c_str(), (long long)trace.tokens,
+      (long long)trace.queries(), absl::GetFlag(FLAGS_target).c_str());
   std::printf("%-7s %8s %10s %10s %10s %10s %11s %11s %12s\n", "layer", "bits/el", "method",
               "kernel", "rounding", "total", "lse method", "lse kernel", "total by W_O");
   for (const kvq::LayerErrors &errors : report.layers)

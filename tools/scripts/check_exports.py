@@ -1,19 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Checks the surface of the runtime's shared library: it defines exactly the functions that kvq/runtime.h declares, and
-needs no library beside those of every C++ program.
+needs no library but libc's; the header holds no type of C++, LLVM or CUDA.
 
-usage: tools/scripts/check_exports.py LIBRARY [HEADER]
+usage: tools/scripts/check_exports.py [--max-bytes N] LIBRARY [HEADER]
+  --max-bytes N  the library without symbols and debug information is to be no larger
 """
 
+import argparse
 import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADER = ROOT / "runtime/include/kvq/runtime.h"
-ALLOWED = re.compile(r"(libc|libm|libdl|libpthread|libgcc_s|libstdc\+\+|ld-linux-[a-z0-9-]+)\.so(\.\d+)*$")
+# libstdc++ is linked in: a process may hold another one.
+ALLOWED = re.compile(r"(libc|libm|libdl|libpthread|ld-linux-[a-z0-9-]+)\.so(\.\d+)*$")
+HEADERS = {"stddef.h", "stdint.h"}
+FOREIGN = re.compile(r"\b(std|class|template|namespace|typename|bool|(?:CU|cuda|nv)[a-z]\w*"
+                     r"|\w*(?:llvm|LLVM|mlir|MLIR)\w*)\b")
 
 
 def declared(header):
@@ -36,12 +43,27 @@ def needed(dynamic):
     return re.findall(r"\(NEEDED\).*\[(.+?)\]", dynamic)
 
 
+def foreign(header):
+    """What the code of the header, comments aside, takes from outside C."""
+    code = re.sub(r"/\*.*?\*/|//[^\n]*", " ", header, flags=re.S)
+    includes = re.findall(r"#\s*include\s*[<\"](.+?)[>\"]", code)
+    return sorted(set(includes) - HEADERS) + sorted({match[0] for match in FOREIGN.finditer(code)})
+
+
+def stripped_bytes(library):
+    """Size of the file without symbols and debug information."""
+    with tempfile.NamedTemporaryFile() as file:
+        subprocess.run(["strip", "--strip-all", "-o", file.name, library], check=True)
+        return pathlib.Path(file.name).stat().st_size
+
+
 def problems(header, symbols, dynamic):
     expected, got = declared(header), defined(symbols)
     found = [f"{name}: declared in the header, not exported" for name in sorted(expected - got)]
     found += [f"{name}: exported, not declared in the header" for name in sorted(got - expected)]
     found += [f"{name}: a library that the runtime must not need" for name in needed(dynamic)
               if not ALLOWED.match(name)]
+    found += [f"{name}: in the header, which is to be plain C" for name in foreign(header)]
     return found if expected else ["the header declares no function"]
 
 
@@ -50,11 +72,15 @@ def readelf(option, library):
 
 
 def main(arguments):
-    if len(arguments) not in (1, 2):
-        print(__doc__, file=sys.stderr)
-        return 2
-    header = pathlib.Path(arguments[1]) if len(arguments) == 2 else HEADER
-    found = problems(header.read_text(), readelf("--dyn-syms", arguments[0]), readelf("--dynamic", arguments[0]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--max-bytes", type=int)
+    parser.add_argument("library")
+    parser.add_argument("header", nargs="?", type=pathlib.Path, default=HEADER)
+    args = parser.parse_args(arguments)
+    symbols, dynamic = readelf("--dyn-syms", args.library), readelf("--dynamic", args.library)
+    found = problems(args.header.read_text(), symbols, dynamic)
+    if args.max_bytes is not None and (size := stripped_bytes(args.library)) > args.max_bytes:
+        found.append(f"{args.library}: expected at most {args.max_bytes} bytes without symbols, got {size}")
     for problem in found:
         print(problem)
     return 1 if found else 0

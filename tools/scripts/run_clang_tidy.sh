@@ -30,7 +30,8 @@ elif ((${#files[@]} == 0)); then
     changed=()
   fi
   mapfile -t files < <({
-    git ls-files 'runtime/*.cpp' 'calib/*.cpp' 'tools/kvq-run/*.cpp' 'tools/kvq-calibrate/*.cpp'
+    git ls-files 'runtime/*.cpp' 'calib/*.cpp' 'tools/kvq-run/*.cpp' 'tools/kvq-calibrate/*.cpp' \
+      'tools/kvq-inspect/*.cpp'
     ((${#changed[@]})) && printf '%s\n' "${changed[@]}"
   } | sort -u)
 fi
