@@ -281,8 +281,9 @@ void checkMove(Arguments &check, const Call &call, const kvq_move_args &args) {
   for (int64_t i = 0; i < args.count; ++i)
     if (args.pages[i] < 0)
       check.fail("pages[" + std::to_string(i) + "]", "0 or more", std::to_string(args.pages[i]));
-  const int64_t bytes =
-      args.count * call.heads * recordBytes(call.format->layout, args.pool.page_tokens);
+  int64_t bytes = recordBytes(call.format->layout, args.pool.page_tokens);
+  if (__builtin_mul_overflow(bytes, args.count * call.heads, &bytes))
+    return check.fail("count", "pages of less than 2^63 bytes", std::to_string(args.count));
   if (args.bytes < size_t(bytes))
     check.fail("bytes", "at least " + std::to_string(bytes), std::to_string(args.bytes));
 }

@@ -200,6 +200,9 @@ Status launchDemote(kvq_library &library, const kvq_demote_args &args) {
   Arguments check;
   check.range("batch", args.batch, 0, INT32_MAX);
   check.range("most", args.most, 0, INT32_MAX);
+  if (check.ok() && args.most && args.batch > INT32_MAX / args.most)
+    check.fail("batch, most", "at most " + std::to_string(INT32_MAX) + " tokens over all sequences",
+               "more");
   if (!check.ok() || !args.batch || !args.most)
     return check.status;
   checkDemote(check, call, args);
