@@ -69,8 +69,8 @@ TEST(GpuCheck, RightLibrariesPass) {
   for (const std::string &path : {kInt2, kRotated}) {
     const Subject subject(path, *device);
     const std::vector<CheckResult> results = checkAll(subject);
-    // Append in four page sizes, two ragged scenes for each kind, many sequences.
-    EXPECT_EQ(results.size(), 4u + 2 * 3 + 1) << path;
+    // Append in four page sizes, two ragged scenes for each kind, many sequences, eight modifiers.
+    EXPECT_EQ(results.size(), 4u + 2 * 3 + 1 + 8) << path;
     for (const CheckResult &result : results)
       EXPECT_EQ(result.failure, "") << path << ": " << result.name;
   }
@@ -177,6 +177,7 @@ TEST(Reference, EqualsTheScalarOracle) {
     CachedSequence sequence;
     sequence.length = length, sequence.page = page, sequence.heads = heads;
     sequence.headStride = layout.stride, sequence.queries = rows.queries;
+    sequence.group = method.q_heads / method.kv_heads;
     for (int64_t i = 0; i < pages; ++i)
       sequence.pages.push_back(&pool[i * heads * layout.stride]);
     AttentionRule rule;
