@@ -263,6 +263,20 @@ def KVQ_TileLoadQueryOp : KVQ_TileOp<"tile.load_query"> {
   let results = (outs KVQ_Fragment<"query">:$query);
 }
 
+def KVQ_TileLoadCodesOp : KVQ_TileOp<"tile.load_codes"> {
+  let summary = "the row that the codes and parameters of token `token` of a tile stand for";
+  let description = [{
+    scale * code + offset, in the basis in which it is stored.
+
+    ```mlir
+    %r = kvq.tile.load_codes %tile, %token {record = #record, side = #kvq.side<key>}
+      : (!llvm.ptr, i64) -> !kvq.tile_row<128>
+    ```
+  }];
+  let arguments = (ins KVQ_Address:$tile, I64:$token, KVQ_TileRecordAttr:$record, KVQ_TileSideKindAttr:$side);
+  let results = (outs KVQ_TileRowType:$row);
+}
+
 //===-- Decode: the tiles of one step ---------------------------------------------------------------------------===//
 //
 // `tiles` tiles that follow one another are handled at once: one on the CPU, a unit of a stage on a GPU. Without

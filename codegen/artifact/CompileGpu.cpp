@@ -76,17 +76,18 @@ GpuModule gpuModule(const ::kvq::CacheMethod &method, const Chip &chip, GpuCode 
   module.code = machineCode ? std::move(code.cubin) : std::move(code.ptx);
   const GpuWorkspace space = gpuWorkspaceOf(method);
   auto add = [&](::kvq::KernelRole role, GpuLaunch launch) {
-    const bool append = role == ::kvq::KernelRole::append;
+    const bool decodes = role == ::kvq::KernelRole::plan || role == ::kvq::KernelRole::prepare ||
+                         role == ::kvq::KernelRole::decode;
     const bool rows = role == ::kvq::KernelRole::prepare || role == ::kvq::KernelRole::decode;
     GpuKernel kernel;
     kernel.role = role;
     kernel.symbol = std::string("kvq_") + ::kvq::roleName(role);
     kernel.threads = static_cast<int32_t>(launch.threads);
     kernel.sharedBytes = static_cast<int32_t>(launch.sharedBytes);
-    kernel.queryFloats = append ? 0 : space.queryFloats();
-    kernel.partialFloats = append ? 0 : space.partialFloats();
+    kernel.queryFloats = decodes ? space.queryFloats() : 0;
+    kernel.partialFloats = decodes ? space.partialFloats() : 0;
     kernel.name = printKernelName(kernelNameOf(method, role, chip.name));
-    kernel.rows = rows ? method.q_heads / method.kv_heads : 0;
+    kernel.rows = rows ? static_cast<int32_t>(space.queries) : 0;
     kernel.registers = machineCode ? registersOf(code.log, kernel.symbol) : 0;
     module.kernels.push_back(std::move(kernel));
   };
@@ -94,6 +95,12 @@ GpuModule gpuModule(const ::kvq::CacheMethod &method, const Chip &chip, GpuCode 
   add(::kvq::KernelRole::plan, planLaunch());
   add(::kvq::KernelRole::prepare, prepareLaunch());
   add(::kvq::KernelRole::decode, decodeLaunch(method, chip));
+  add(::kvq::KernelRole::dequantize, appendLaunch());
+  if (method.sink || method.recent) {
+    add(::kvq::KernelRole::append_window, appendLaunch());
+    add(::kvq::KernelRole::demote, appendLaunch());
+    add(::kvq::KernelRole::commit, planLaunch());
+  }
   return module;
 }
 

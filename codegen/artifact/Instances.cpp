@@ -164,8 +164,8 @@ std::string unsupportedInstance(const KernelName &name, const Chip &chip) {
 std::vector<KernelName> standardInstances(const Chip &chip) {
   const std::vector<Candidate> all = allCandidates(chip);
   std::vector<KernelName> fixed;
-  for (const KernelName &name : {fixedInstance(chip, 64, 2), fixedInstance(chip, 128, 2),
-                                 fixedInstance(chip, 128, 4)})
+  for (const KernelName &name :
+       {fixedInstance(chip, 64, 2), fixedInstance(chip, 128, 2), fixedInstance(chip, 128, 4)})
     if (unsupportedInstance(name, chip).empty())
       fixed.push_back(name);
   PairSet open;

@@ -18,8 +18,9 @@ using ::kvq::ElementType;
 using ::kvq::KernelRole;
 using ::kvq::ParameterForm;
 
-constexpr KernelRole kRoles[] = {KernelRole::append, KernelRole::plan, KernelRole::prepare,
-                                 KernelRole::decode};
+constexpr KernelRole kRoles[] = {KernelRole::append, KernelRole::plan,          KernelRole::prepare,
+                                 KernelRole::decode, KernelRole::append_window, KernelRole::demote,
+                                 KernelRole::commit, KernelRole::dequantize};
 constexpr ParameterForm kForms[] = {ParameterForm::min, ParameterForm::zero, ParameterForm::sym,
                                     ParameterForm::norm};
 constexpr ElementType kElements[] = {ElementType::f16, ElementType::bf16, ElementType::f32};
@@ -40,7 +41,12 @@ const char *nameOf(ParameterForm form) {
   return "";
 }
 const char *nameOf(ElementType type) { return ::kvq::elementName(type); }
-const char *nameOf(KernelRole role) { return ::kvq::roleName(role); }
+/// Without '_', which parts the fields of a name.
+std::string nameOf(KernelRole role) {
+  std::string name = ::kvq::roleName(role);
+  llvm::erase(name, '_');
+  return name;
+}
 std::string nameOf(int number) { return std::to_string(number); }
 
 /// "K" where both are the same, else "KxV".
@@ -57,7 +63,9 @@ public:
   std::string parse(KernelName &name) {
     if (fields.size() != 9 && fields.size() != 10)
       return fail("9 or 10 fields between '_'", std::to_string(fields.size()));
-    choice(kRoles, "a role of append, plan, prepare or decode", next(), name.role);
+    choice(kRoles,
+           "a role of append, plan, prepare, decode, appendwindow, demote, commit or dequantize",
+           next(), name.role);
     chip(name.chip);
     number("d", name.key.dim, name.value.dim);
     bits(name.key.bits, name.value.bits);
@@ -208,11 +216,11 @@ std::string printKernelName(const KernelName &name) {
   std::string chip = name.chip;
   llvm::erase(chip, '_');
   const KernelSide &key = name.key, &value = name.value;
-  std::string text =
-      std::string(nameOf(name.role)) + "_" + chip + "_d" + pairText(key.dim, value.dim) + "_k" +
-      nameOf(key.bits) + "v" + nameOf(value.bits) + "_g" + pairText(key.group, value.group) + "_" +
-      pairText(key.form, value.form) + "_" + pairText(key.element, value.element) + "_r" +
-      nameOf(name.rows) + "_" + nameOf(name.io);
+  std::string text = std::string(nameOf(name.role)) + "_" + chip + "_d" +
+                     pairText(key.dim, value.dim) + "_k" + nameOf(key.bits) + "v" +
+                     nameOf(value.bits) + "_g" + pairText(key.group, value.group) + "_" +
+                     pairText(key.form, value.form) + "_" + pairText(key.element, value.element) +
+                     "_r" + nameOf(name.rows) + "_" + nameOf(name.io);
   return name.rest.empty() ? text : text + "_x" + name.rest;
 }
 

@@ -4,7 +4,7 @@
 //
 //   decode_sm90a_d128_k2v2_g128_min_f16_r4_bf16
 //
-//   role     append, plan, prepare, decode
+//   role     append, plan, prepare, decode, appendwindow, demote, commit, dequantize
 //   chip     as LLVM calls it, without the underscore
 //   d        head dim            } K's, then x and V's where it differs: d128x64, g32x128, minxsym
 //   k v      bits of K and of V  }

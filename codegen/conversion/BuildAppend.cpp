@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// append: one token of one KV head. Each side: load the row, the steps of its pipeline, quantize,
-// store into the tile.
+// Kernels of single tokens and KV heads (kernel_abi.h, section Tokens). append: load the row of
+// each side, the steps of its pipeline, quantize, store into the tile; append_window: the same up
+// to the rotated row; dequantize: back.
 #include "codegen/conversion/KernelBuilder.h"
 
 #include "codegen/conversion/TileMap.h"
 #include "kvq/kernel_abi.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -29,16 +32,20 @@ Value KernelBuilder::clip(Value row, const ::kvq::SideMethod &side, const Step &
                             llvm::APFloat(step.value));
 }
 
-void KernelBuilder::appendSide(bool key, Value address, Value tile, Value token) {
+/// Steps up to the last one that moves a row; clips may follow, and see the rotated row.
+static size_t movesOf(const ::kvq::SideMethod &side) {
+  auto lastMove = std::find_if(side.steps.rbegin(), side.steps.rend(),
+                               [](const Step &step) { return step.kind != Step::Kind::clip; });
+  return size_t(side.steps.rend() - lastMove);
+}
+
+/// The rotated row of a side, finite.
+Value KernelBuilder::rotatedRow(bool key, Value address) {
   const ::kvq::SideMethod &side = key ? method.key : method.value;
   OpBuilder &builder = emit.builder;
   Value row = loadRow(address, side.rows, side.record.dim);
-  auto lastMove = std::find_if(side.steps.rbegin(), side.steps.rend(),
-                               [](const Step &step) { return step.kind != Step::Kind::clip; });
-  size_t moves = side.steps.rend() - lastMove;
-  if (moves == 0)
-    row = TileSanitizeOp::create(builder, emit.loc, row.getType(), row, element(side.rows));
-  for (auto [index, step] : llvm::enumerate(side.steps)) {
+  for (size_t index = 0; index < movesOf(side); ++index) {
+    const Step &step = side.steps[index];
     if (step.kind == Step::Kind::clip) {
       row = clip(row, side, step);
       continue;
@@ -50,9 +57,16 @@ void KernelBuilder::appendSide(bool key, Value address, Value tile, Value token)
       row = rotate(row, step, /*inverse=*/false, /*anyOrder=*/false);
     if (step.result != ::kvq::ElementType::f32)
       row = TileRoundRowOp::create(builder, emit.loc, row.getType(), row, element(step.result));
-    if (index + 1 == moves)
-      row = TileSanitizeOp::create(builder, emit.loc, row.getType(), row, element(step.result));
   }
+  return TileSanitizeOp::create(builder, emit.loc, row.getType(), row, element(side.storedRows()));
+}
+
+/// Clips, quantizes and packs a rotated row.
+void KernelBuilder::quantizeRow(bool key, Value row, Value tile, Value token) {
+  const ::kvq::SideMethod &side = key ? method.key : method.value;
+  OpBuilder &builder = emit.builder;
+  for (size_t index = movesOf(side); index < side.steps.size(); ++index)
+    row = clip(row, side, side.steps[index]);
   TileSideKind kind = key ? TileSideKind::key : TileSideKind::value;
   auto quantized = TileQuantizeOp::create(builder, emit.loc, fragment(FragmentKind::codes),
                                           fragment(FragmentKind::params), row, record.getSide(kind),
@@ -62,30 +76,121 @@ void KernelBuilder::appendSide(bool key, Value address, Value tile, Value token)
   TileStoreParamsOp::create(builder, emit.loc, quantized.getParams(), tile, token, record, kind);
 }
 
-void KernelBuilder::append() {
+/// The slot of a token, of either width, i64.
+Value KernelBuilder::slotOf(Value token) {
+  Value bytes = argument(ARG(slot_bytes));
+  Value low = emit.offset(pointerArgument(ARG(slots)), emit.mul(token, bytes));
+  Value high = emit.offset(low, emit.sub(bytes, emit.index(4)));
+  auto word = [&](Value address) { return emit.load(emit.i32(), address); };
+  Value narrow = arith::ExtSIOp::create(emit.builder, emit.loc, emit.i64(), word(low));
+  Value top = arith::ExtSIOp::create(emit.builder, emit.loc, emit.i64(), word(high));
+  Value both = emit.bitOr(emit.shl(top, 32), emit.bitAnd(narrow, emit.index(0xffffffff)));
+  return emit.select(emit.equal(bytes, emit.index(8)), both, narrow);
+}
+
+/// body(token, head, page, position in the page) for the item, unless its slot is skipped.
+void KernelBuilder::ofSlot(function_ref<void(Value, Value, Value, Value)> body) {
   Value heads = argument(ARG(kv_heads));
-  Value token = emit.div(item, heads), head = emit.rem(item, heads);
-  Value slot =
-      emit.load(emit.i64(), emit.offset(pointerArgument(ARG(slots)), emit.mul(token, 8)), 8);
-  emit.when(emit.less(emit.index(-1), slot), [&] {
+  Value token = emit.div(item, heads), head = emit.rem(item, heads), slot = slotOf(token);
+  Value page = argument(ARG(page_tokens)), reserved = argument(ARG(reserved_slot));
+  Value other = emit.bitOr(emit.less(slot, reserved), emit.less(reserved, slot));
+  emit.when(emit.bitAnd(emit.less(emit.index(-1), slot), other), [&] {
     constants = pointerArgument(ARG(constants));
     layer = argument(ARG(layer));
     constantHead = emit.add(argument(ARG(first_head)), head);
-    Value page = argument(ARG(page_tokens));
-    Value position = emit.rem(slot, page);
-    Value bytes = emit.add(emit.mul(emit.div(slot, page), argument(ARG(page_stride))),
-                           emit.mul(head, argument(ARG(head_stride))));
-    int64_t tileBytes = ::kvq::buildRecord(record.getSpec()).tileBytes;
-    bytes = emit.add(bytes, emit.mul(emit.div(position, kTileTokens), tileBytes));
-    Value tile = emit.offset(pointerArgument(ARG(pool)), bytes);
-    Value inTile = emit.rem(position, kTileTokens);
-    auto rowAddress = [&](size_t base, size_t tokenStride, size_t headStride) {
-      Value at =
-          emit.add(emit.mul(token, argument(tokenStride)), emit.mul(head, argument(headStride)));
-      return emit.offset(pointerArgument(base), at);
-    };
-    appendSide(true, rowAddress(ARG(k), ARG(k_token_stride), ARG(k_head_stride)), tile, inTile);
-    appendSide(false, rowAddress(ARG(v), ARG(v_token_stride), ARG(v_head_stride)), tile, inTile);
+    body(token, head, emit.div(slot, page), emit.rem(slot, page));
+  });
+}
+
+/// Where the row of a token and head lies that the caller has.
+Value KernelBuilder::rowOf(bool key, Value token, Value head) {
+  Value tokens = argument(key ? ARG(k_token_stride) : ARG(v_token_stride));
+  Value heads = argument(key ? ARG(k_head_stride) : ARG(v_head_stride));
+  return emit.offset(pointerArgument(key ? ARG(k) : ARG(v)),
+                     emit.add(emit.mul(token, tokens), emit.mul(head, heads)));
+}
+
+/// The tile of a position in a page of records.
+Value KernelBuilder::tileOf(Value page, Value head, Value position) {
+  int64_t tileBytes = ::kvq::buildRecord(record.getSpec()).tileBytes;
+  Value bytes = emit.add(emit.mul(page, argument(ARG(page_stride))),
+                         emit.mul(head, argument(ARG(head_stride))));
+  bytes = emit.add(bytes, emit.mul(emit.div(position, kTileTokens), tileBytes));
+  return emit.offset(pointerArgument(ARG(pool)), bytes);
+}
+
+void KernelBuilder::append() {
+  ofSlot([&](Value token, Value head, Value page, Value position) {
+    Value tile = tileOf(page, head, position), inTile = emit.rem(position, kTileTokens);
+    for (bool key : {true, false})
+      quantizeRow(key, rotatedRow(key, rowOf(key, token, head)), tile, inTile);
+  });
+}
+
+void KernelBuilder::appendWindow() {
+  ofSlot([&](Value token, Value head, Value page, Value position) {
+    Value at = emit.add(emit.mul(page, argument(ARG(page_stride))),
+                        emit.mul(head, argument(ARG(head_stride))));
+    Value base = emit.offset(pointerArgument(ARG(pool)), at);
+    Value size = argument(ARG(page_tokens));
+    for (bool key : {true, false}) {
+      Value row = rotatedRow(key, rowOf(key, token, head));
+      const ::kvq::ElementType type = (key ? method.key : method.value).storedRows();
+      TileStoreRowOp::create(emit.builder, emit.loc, row, windowRow(base, size, position, key),
+                             element(type));
+    }
+  });
+}
+
+/// The row at `position` of a page of window rows that begins at `base`.
+Value KernelBuilder::windowRow(Value base, Value pageTokens, Value position, bool key) {
+  int64_t element = ::kvq::elementBytes(method.key.storedRows());
+  int64_t keyBytes = element * method.key.record.dim,
+          valueBytes = element * method.value.record.dim;
+  if (key)
+    return emit.offset(base, emit.mul(position, keyBytes));
+  return emit.offset(emit.offset(base, emit.mul(pageTokens, keyBytes)),
+                     emit.mul(position, valueBytes));
+}
+
+/// The row of a record in the model's own basis: centers and rotations undone, last first.
+Value KernelBuilder::modelRow(bool key, Value row) {
+  const std::vector<Step> &steps = (key ? method.key : method.value).steps;
+  Value one = emit.real(emit.f32(), 1);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    if (step->kind == Step::Kind::rotate)
+      row = rotate(row, *step, /*inverse=*/true, /*anyOrder=*/true);
+    else if (step->kind == Step::Kind::center)
+      row = TileAddMeanOp::create(emit.builder, emit.loc, row.getType(), row,
+                                  constant(step->constant, constants, layer, constantHead), one);
+  }
+  return row;
+}
+
+void KernelBuilder::dequantize() {
+  ofSlot([&](Value token, Value head, Value page, Value position) {
+    Value tile = tileOf(page, head, position), inTile = emit.rem(position, kTileTokens);
+    Value stored = emit.less(emit.index(0), argument(ARG(stored)));
+    Value wide = emit.less(emit.index(0), argument(ARG(f32)));
+    for (bool key : {true, false}) {
+      const ::kvq::SideMethod &side = key ? method.key : method.value;
+      Value target = rowOf(key, token, head);
+      auto load = [&] {
+        return TileLoadCodesOp::create(emit.builder, emit.loc, row(side.record.dim), tile, inTile,
+                                       record, key ? TileSideKind::key : TileSideKind::value);
+      };
+      auto store = [&](Value row) {
+        auto as = [&](Type type) {
+          TileStoreRowOp::create(emit.builder, emit.loc, row, target, type);
+        };
+        emit.when(wide, [&] { as(emit.f32()); });
+        emit.when(emit.equal(wide, emit.integer(emit.builder.getI1Type(), 0)),
+                  [&] { as(element(side.rows)); });
+      };
+      emit.when(stored, [&] { store(load()); });
+      emit.when(emit.equal(stored, emit.integer(emit.builder.getI1Type(), 0)),
+                [&] { store(modelRow(key, load())); });
+    }
   });
 }
 

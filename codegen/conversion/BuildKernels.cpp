@@ -94,6 +94,11 @@ LogicalResult buildKernels(ModuleOp module, Location loc, const ::kvq::CacheMeth
   buildKernel(module, loc, "kvq_prepare", method, &KernelBuilder::prepare);
   buildKernel(module, loc, "kvq_decode", method, &KernelBuilder::decode);
   buildKernel(module, loc, "kvq_merge", method, &KernelBuilder::merge);
+  buildKernel(module, loc, "kvq_dequantize", method, &KernelBuilder::dequantize);
+  if (method.sink || method.recent) {
+    buildKernel(module, loc, "kvq_append_window", method, &KernelBuilder::appendWindow);
+    buildKernel(module, loc, "kvq_demote", method, &KernelBuilder::demote);
+  }
   return success();
 }
 

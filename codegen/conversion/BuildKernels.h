@@ -16,7 +16,8 @@ Workspace workspaceOf(const ::kvq::CacheMethod &method);
 /// Why the CPU target cannot serve `method`, or an empty string.
 std::string unsupportedOnCpu(const ::kvq::CacheMethod &method);
 
-/// Appends @kvq_append, @kvq_prepare, @kvq_decode and @kvq_merge to `module`. Emits one diagnostic
+/// Appends @kvq_append, @kvq_prepare, @kvq_decode, @kvq_merge and @kvq_dequantize to `module`, and
+/// @kvq_append_window and @kvq_demote for a method with windows. Emits one diagnostic
 /// at `loc` and adds nothing when the CPU target cannot serve `method`.
 LogicalResult buildKernels(ModuleOp module, Location loc, const ::kvq::CacheMethod &method);
 

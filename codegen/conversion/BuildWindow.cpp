@@ -50,12 +50,7 @@ KernelBuilder::WindowTile KernelBuilder::windowTile(const Segment &segment, Valu
   Value at = emit.add(emit.mul(id, argument(WINDOW_ARG(page_stride))),
                       emit.mul(segment.head, argument(WINDOW_ARG(head_stride))));
   Value base = emit.offset(pointerArgument(WINDOW_ARG(pool)), at);
-  int64_t element = ::kvq::elementBytes(method.key.storedRows());
-  int64_t keyBytes = element * method.key.record.dim,
-          valueBytes = element * method.value.record.dim;
-  Value values = emit.offset(base, emit.mul(page, keyBytes));
-  return {emit.offset(base, emit.mul(inPage, keyBytes)),
-          emit.offset(values, emit.mul(inPage, valueBytes)),
+  return {windowRow(base, page, inPage, /*key=*/true), windowRow(base, page, inPage, /*key=*/false),
           emit.add(emit.select(isSink, zero, sink), row), emit.sub(first, row), emit.sub(end, row)};
 }
 

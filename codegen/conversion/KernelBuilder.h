@@ -29,6 +29,9 @@ public:
   virtual ~KernelBuilder() = default;
 
   void append();
+  void appendWindow();
+  void dequantize();
+  void demote();
   void prepare();
   void decode();
   void merge();
@@ -51,7 +54,16 @@ protected:
   Value rotate(Value row, const ::kvq::Step &step, bool inverse, bool anyOrder);
   Value loadRow(Value address, ::kvq::ElementType type, int64_t dim);
 
-  void appendSide(bool key, Value address, Value tile, Value token);
+  // Tokens (BuildAppend.cpp).
+  Value rotatedRow(bool key, Value address);
+  void quantizeRow(bool key, Value row, Value tile, Value token);
+  Value slotOf(Value token);
+  void ofSlot(function_ref<void(Value, Value, Value, Value)> body);
+  Value rowOf(bool key, Value token, Value head);
+  Value tileOf(Value page, Value head, Value position);
+  Value windowRow(Value base, Value pageTokens, Value position, bool key);
+  Value modelRow(bool key, Value row);
+  Value ofSequence(size_t array, Value seq);
   Value clip(Value row, const ::kvq::SideMethod &side, const ::kvq::Step &step);
   Value keyShift(Value &query);
   /// Sets what `constant` is asked for by rotations and means: those of this layer and KV head.

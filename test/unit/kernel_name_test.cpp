@@ -31,8 +31,9 @@ KernelSide randomSide(std::mt19937 &random) {
 
 KernelName randomName(std::mt19937 &random) {
   KernelName name;
-  name.role = anyOf(
-      random, {KernelRole::append, KernelRole::plan, KernelRole::prepare, KernelRole::decode});
+  name.role = anyOf(random, {KernelRole::append, KernelRole::plan, KernelRole::prepare,
+                             KernelRole::decode, KernelRole::append_window, KernelRole::demote,
+                             KernelRole::commit, KernelRole::dequantize});
   name.chip = anyOf<const char *>(random, {"sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"});
   name.key = randomSide(random);
   name.value = random() % 2 ? name.key : randomSide(random);

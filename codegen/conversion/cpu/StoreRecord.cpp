@@ -2,6 +2,7 @@
 //
 // Packing: the codes of one token become bytes by one constant shuffle per slot; each byte is
 // stored by itself or with the bytes of the same token beside it.
+#include "codegen/conversion/RecordWalk.h"
 #include "codegen/conversion/TokenOffset.h"
 #include "codegen/conversion/cpu/CpuPattern.h"
 
@@ -107,11 +108,28 @@ class StoreParams : public CpuPattern<TileStoreParamsOp> {
   }
 };
 
+/// One channel after the other.
+class LoadCodes : public CpuPattern<TileLoadCodesOp> {
+  using CpuPattern::CpuPattern;
+  SmallVector<Value> lower(TileLoadCodesOp op, Adaptor operands, Numeric &emit) const final {
+    const ::kvq::RecordLayout layout = ::kvq::buildRecord(op.getRecord().getSpec());
+    int64_t dim = op.getRow().getType().getDim();
+    Value row = emit.scratch(4 * dim);
+    emit.loop(dim, [&](Value channel) {
+      Value value = loadElement(emit, layout, op.getRecord().getSide(op.getSide()),
+                                op.getSide() == TileSideKind::key, operands.getTile(),
+                                operands.getToken(), channel);
+      emit.store(value, emit.offset(row, emit.mul(channel, 4)));
+    });
+    return {row};
+  }
+};
+
 } // namespace
 
 void populateStoreRecordPatterns(RewritePatternSet &patterns, const TypeConverter &converter,
                                  CpuLowering &lowering) {
-  patterns.add<StoreCodes, StoreParams>(converter, patterns.getContext(), lowering);
+  patterns.add<StoreCodes, StoreParams, LoadCodes>(converter, patterns.getContext(), lowering);
 }
 
 } // namespace mlir::kvq

@@ -111,6 +111,15 @@ LogicalResult buildGpuKernels(ModuleOp module, Location loc, const ::kvq::CacheM
   build("kvq_plan", planLaunch(), argBytes, &GpuKernelBuilder::plan);
   build("kvq_prepare", prepareLaunch(), argBytes, &GpuKernelBuilder::prepareWarps);
   build("kvq_decode", decodeLaunch(method, chip), argBytes, &GpuKernelBuilder::decodeTeams);
+  build("kvq_dequantize", appendLaunch(), sizeof(kvq_token_kernel_args),
+        &GpuKernelBuilder::dequantizeWarps);
+  if (!method.sink && !method.recent)
+    return success();
+  constexpr int64_t demoteBytes = sizeof(kvq_demote_kernel_args);
+  build("kvq_append_window", appendLaunch(), sizeof(kvq_token_kernel_args),
+        &GpuKernelBuilder::appendWindowWarps);
+  build("kvq_demote", appendLaunch(), demoteBytes, &GpuKernelBuilder::demoteWarps);
+  build("kvq_commit", planLaunch(), demoteBytes, &GpuKernelBuilder::commitThreads);
   return success();
 }
 

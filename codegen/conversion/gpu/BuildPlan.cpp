@@ -18,12 +18,40 @@ Value GpuKernelBuilder::gridWarp() {
   return emit.wide(emit.add(emit.mul(emit.block(), warps), emit.warp()));
 }
 
-void GpuKernelBuilder::appendWarps() {
+/// A kernel of tokens, one warp for each item.
+void GpuKernelBuilder::tokenWarps(void (KernelBuilder::*body)()) {
+  item = gridWarp();
+  Value items = warpEmit.mul(argument(offsetof(kvq_token_kernel_args, tokens)),
+                             argument(offsetof(kvq_token_kernel_args, kv_heads)));
+  warpEmit.when(warpEmit.less(item, items), [&] { (this->*body)(); });
+}
+
+void GpuKernelBuilder::demoteWarps() {
   WarpEmit &emit = warpEmit;
   item = gridWarp();
-  Value items = emit.mul(argument(offsetof(kvq_token_kernel_args, tokens)),
-                         argument(offsetof(kvq_token_kernel_args, kv_heads)));
-  emit.when(emit.less(item, items), [&] { append(); });
+  Value pairs = emit.mul(argument(offsetof(kvq_demote_kernel_args, batch)),
+                         argument(offsetof(kvq_demote_kernel_args, most)));
+  Value items = emit.mul(pairs, argument(offsetof(kvq_demote_kernel_args, kv_heads)));
+  emit.when(emit.less(item, items), [&] { demote(); });
+}
+
+/// One thread for each sequence.
+void GpuKernelBuilder::commitThreads() {
+  WarpEmit &emit = warpEmit;
+  Value thread = emit.add(emit.mul(emit.block(), emit.blockThreads()), emit.thread());
+  Value seq = emit.wide(thread), zero = emit.index(0);
+  emit.when(emit.less(seq, argument(offsetof(kvq_demote_kernel_args, batch))), [&] {
+    Value step = argument(offsetof(kvq_demote_kernel_args, step));
+    Value leave = emit.sub(ofSequence(offsetof(kvq_demote_kernel_args, lengths), seq),
+                           emit.index(method.sink + method.recent));
+    leave = emit.select(emit.less(leave, zero), zero, leave);
+    Value whole = emit.mul(emit.div(leave, step), step);
+    Value from = ofSequence(offsetof(kvq_demote_kernel_args, from), seq);
+    Value to = emit.select(emit.less(whole, from), from, whole);
+    emit.store(
+        emit.narrowWord(to),
+        emit.offset(pointerArgument(offsetof(kvq_demote_kernel_args, to)), emit.mul(seq, 4)));
+  });
 }
 
 GpuKernelBuilder::Plan GpuKernelBuilder::planArrays() {

@@ -19,7 +19,11 @@ public:
       : KernelBuilder(emit, method, args, /*item=*/Value(), gpuWorkspaceOf(method).queries),
         warpEmit(emit), chip(chip) {}
 
-  void appendWarps();
+  void appendWarps() { tokenWarps(&GpuKernelBuilder::append); }
+  void appendWindowWarps() { tokenWarps(&GpuKernelBuilder::appendWindow); }
+  void dequantizeWarps() { tokenWarps(&GpuKernelBuilder::dequantize); }
+  void demoteWarps();
+  void commitThreads();
   void plan();
   void prepareWarps();
   void decodeTeams();
@@ -51,6 +55,7 @@ protected:
   const Chip &chip;
 
 private:
+  void tokenWarps(void (KernelBuilder::*body)());
   Value planSequence(const Plan &plan, Value seq);
   void planSequences(const Plan &plan);
   void placeTeam(const Plan &plan, Value team, Value chunk);

@@ -2,6 +2,7 @@
 //
 // Packing. The codes of a token go through shared memory, one byte per channel, to the lanes that
 // own the bytes of the record; each byte is one store.
+#include "codegen/conversion/RecordWalk.h"
 #include "codegen/conversion/TokenOffset.h"
 #include "codegen/conversion/gpu/GpuPattern.h"
 
@@ -119,11 +120,26 @@ class StoreParams : public GpuPattern<TileStoreParamsOp> {
   }
 };
 
+/// Each lane its channels.
+class LoadCodes : public GpuPattern<TileLoadCodesOp> {
+  using GpuPattern::GpuPattern;
+  SmallVector<Value> lower(TileLoadCodesOp op, Adaptor operands, WarpEmit &emit) const final {
+    int64_t slots = op.getRow().getType().getDim() / 32;
+    Value row = emit.registers(slots), lane = emit.wide(emit.lane());
+    for (int64_t slot = 0; slot < slots; ++slot)
+      emit.put(loadElement(emit, lowering.layout(op.getRecord()),
+                           op.getRecord().getSide(op.getSide()), op.getSide() == TileSideKind::key,
+                           operands.getTile(), operands.getToken(), emit.add(lane, 32 * slot)),
+               row, 4 * slot);
+    return {row};
+  }
+};
+
 } // namespace
 
 void populateStoreRecordPatterns(RewritePatternSet &patterns, const TypeConverter &converter,
                                  GpuLowering &lowering) {
-  patterns.add<StoreCodes, StoreParams>(converter, patterns.getContext(), lowering);
+  patterns.add<StoreCodes, StoreParams, LoadCodes>(converter, patterns.getContext(), lowering);
 }
 
 } // namespace mlir::kvq
