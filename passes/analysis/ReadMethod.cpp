@@ -86,17 +86,6 @@ static ::kvq::Step readStep(Operation &op, ConstantTable &table) {
   return side;
 }
 
-/// What a method cannot describe, or empty.
-static StringRef unsupportedModifier(FusedAttentionOp attention) {
-  if (attention.getSoftcap())
-    return "softcap";
-  if (attention.getWindow())
-    return "window";
-  if (attention.getSinksAttr())
-    return "sinks";
-  return attention.getQLen() != 1 ? "q_len" : "";
-}
-
 bool rotatesOutputBack(FusedAttentionOp attention) {
   return attention.getType().isModelRows() ||
          llvm::any_of(attention.getResult().getUsers(), [](Operation *user) {
@@ -115,6 +104,10 @@ static ::kvq::AttentionMethod readAttention(CacheOp cache, FusedAttentionOp atte
   method.unrotate_output = rotatesOutputBack(attention);
   RowsType rows = rotate ? rotate.getInput().getType() : attention.getQuery().getType();
   method.rows = elementTypeOf(rows.getElement());
+  if (std::optional<APFloat> softcap = attention.getSoftcap())
+    method.softcap = static_cast<float>(softcap->convertToDouble());
+  if (std::optional<uint64_t> window = attention.getWindow())
+    method.window = static_cast<int>(std::min<uint64_t>(*window, INT32_MAX));
   return method;
 }
 
@@ -133,9 +126,11 @@ static void layOutConstants(::kvq::CacheMethod &method) {
 }
 
 FailureOr<::kvq::CacheMethod> readMethod(CacheOp cache, FusedAttentionOp attention) {
-  if (StringRef what = unsupportedModifier(attention); !what.empty())
-    return attention.emitOpError("expects attention without ")
-           << what << ": version 0 of the library format cannot describe it";
+  if (attention.getSinksAttr())
+    return attention.emitOpError("expects attention without sinks: a library does not hold them, "
+                                 "give them to each call of kvq_decode");
+  if (attention.getQLen() > 16)
+    return attention.emitOpError("expects q_len of 1 to 16, got ") << attention.getQLen();
   ::kvq::CacheMethod method;
   method.name = cache.getSymName().str();
   method.q_heads = static_cast<int>(cache.getQHeads());

@@ -34,8 +34,8 @@ bool rotatesOutputBack(FusedAttentionOp attention);
 
 /// The method of `cache` as `attention` reads it. Constants get their shape, [layers, kv_heads,
 /// ...], and the offset that `packConstants` writes them to. Fails with a diagnostic on an
-/// attention that a method cannot describe: softcap, window, learned sinks or more than one query
-/// token.
+/// attention that a method cannot describe: learned sinks, or more query tokens than a call may
+/// have.
 FailureOr<::kvq::CacheMethod> readMethod(CacheOp cache, FusedAttentionOp attention);
 
 /// Writes the values of the constants of `method` into `blob`, f32 little-endian, each at a

@@ -82,6 +82,19 @@ Json sideJson(const SideMethod &side) {
   return out;
 }
 
+Json attentionJson(const AttentionMethod &attention) {
+  Json out = {{"scale", attention.scale},
+              {"causal", attention.causal},
+              {"rotate_query", attention.rotate_query},
+              {"unrotate_output", attention.unrotate_output},
+              {"rows", text(elements, attention.rows)}};
+  if (attention.softcap != 0)
+    out["softcap"] = attention.softcap;
+  if (attention.window)
+    out["window"] = attention.window;
+  return out;
+}
+
 /// Takes an object of the text apart. The first error of a text is kept; after it nothing is read.
 class Reader {
 public:
@@ -96,6 +109,8 @@ public:
     if (error.empty())
       error = where + ": expected " + expected + ", got " + got;
   }
+
+  bool has(const char *key) const { return error.empty() && json.contains(key); }
 
   template <typename Integer> void integer(const char *key, Integer &out) {
     const Json *value = take(key);
@@ -284,6 +299,11 @@ AttentionMethod readAttention(Reader &reader) {
   reader.flag("rotate_query", attention.rotate_query);
   reader.flag("unrotate_output", attention.unrotate_output);
   reader.choice("rows", elements, attention.rows);
+  // Left out where there is none.
+  if (reader.has("softcap"))
+    reader.number("softcap", attention.softcap);
+  if (reader.has("window"))
+    reader.integer("window", attention.window);
   return attention;
 }
 
@@ -334,7 +354,6 @@ RecordSpec CacheMethod::record() const {
 }
 
 std::string methodText(const CacheMethod &method) {
-  const AttentionMethod &attention = method.attention;
   Json out = {{"schema", kSchema},
               {"name", method.name},
               {"q_heads", method.q_heads},
@@ -345,12 +364,7 @@ std::string methodText(const CacheMethod &method) {
               {"recent", method.recent},
               {"key", sideJson(method.key)},
               {"value", sideJson(method.value)},
-              {"attention",
-               {{"scale", attention.scale},
-                {"causal", attention.causal},
-                {"rotate_query", attention.rotate_query},
-                {"unrotate_output", attention.unrotate_output},
-                {"rows", text(elements, attention.rows)}}},
+              {"attention", attentionJson(method.attention)},
               {"constants", Json::array()}};
   for (const Constant &constant : method.constants)
     out["constants"].push_back(

@@ -25,9 +25,12 @@ public:
     if (ok() && method.q_heads % method.kv_heads)
       fail("q_heads", "a multiple of " + std::to_string(method.kv_heads) + " (kv_heads)",
            std::to_string(method.q_heads));
-    for (auto [where, window] : {std::pair("sink", method.sink), {"recent", method.recent}})
-      if (window)
-        fail(where, "0 in schema version 0", std::to_string(window));
+    range("sink", method.sink, 0, kMaxCount);
+    range("recent", method.recent, 0, kMaxCount);
+    range("attention.window", method.attention.window, 0, INT32_MAX);
+    if (!(method.attention.softcap >= 0 && method.attention.softcap <= FLT_MAX))
+      fail("attention.softcap", "0 or a finite number above it",
+           std::to_string(method.attention.softcap));
     if (!std::isfinite(method.attention.scale))
       fail("attention.scale", "a finite number", std::to_string(method.attention.scale));
     if (ok())

@@ -151,8 +151,11 @@ TEST(Method, RangesAreChecked) {
             "kv_heads: expected 1 to 65536, got 0");
   EXPECT_EQ(errorWith([](CacheMethod &m) { m.layers = -3; }),
             "layers: expected 1 to 65536, got -3");
-  EXPECT_EQ(errorWith([](CacheMethod &m) { m.sink = 64; }),
-            "sink: expected 0 in schema version 0, got 64");
+  EXPECT_EQ(errorWith([](CacheMethod &m) { m.sink = -1; }), "sink: expected 0 to 65536, got -1");
+  EXPECT_EQ(errorWith([](CacheMethod &m) { m.attention.window = -1; }),
+            "attention.window: expected 0 to 2147483647, got -1");
+  EXPECT_EQ(errorWith([](CacheMethod &m) { m.attention.softcap = -1; }),
+            "attention.softcap: expected 0 or a finite number above it, got -1.000000");
   EXPECT_EQ(errorWith([](CacheMethod &m) { m.page = 40; }),
             "expected a page that is a multiple of 16 tokens, got 40");
   EXPECT_EQ(errorWith([](CacheMethod &m) { m.key.record.dim = -128; }),

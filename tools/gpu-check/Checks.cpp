@@ -135,6 +135,11 @@ void checkLibrary(const Subject &subject, const CheckPlan &plan,
     });
   if (!passed)
     return;
+  const bool windows = subject.method.sink || subject.method.recent;
+  for (const CheckResult &result : checkTokens(subject, plan.kinds.front()))
+    done(result);
+  if (windows)
+    return; // scenes without windows are of no use to it
   for (size_t i = 0; i < plan.kinds.size(); ++i)
     checkKind(subject, plan, i, done);
   checkManySequences(subject, plan.kinds.front(), done);

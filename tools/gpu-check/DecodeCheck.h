@@ -18,6 +18,9 @@ DecodeBounds decodeBounds(kvq_target target, ElementType rows, const RowKind &ki
 void compareDecoded(const Subject &subject, const DecodeBounds &bounds, const Decoded &got,
                     const std::vector<AttentionResult> &expected, CheckResult &result);
 
+/// Dequantized rows and, of a method with windows, rows kept, demoted and attended.
+std::vector<CheckResult> checkTokens(const Subject &subject, const RowKind &kind);
+
 /// Decodes a scene with splits by load and with fixed ones, again, and alone.
 CheckResult checkDecode(const Subject &subject, const std::string &name, const SceneSpec &spec);
 
