@@ -18,18 +18,18 @@ kvq.pipeline @p {
   %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
   kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
 }
-// expected-error@+1 {{target cpu expects 1 to 16 query heads per KV head, got q_heads = 64 and kv_heads = 2}}
-kvq.cache @wide {key = @p, value = @p, q_heads = 64, kv_heads = 2, layers = 1, page = 64}
+// expected-error@+1 {{target cpu expects 1 to 64 query heads per KV head, got q_heads = 130 and kv_heads = 2}}
+kvq.cache @wide {key = @p, value = @p, q_heads = 130, kv_heads = 2, layers = 1, page = 64}
 
 // -----
 
 kvq.pipeline @p {
-  %x = kvq.rows : !kvq.rows<?x64xbf16>
-  %g = kvq.group %x along channel size 64 : !kvq.rows<?x64xbf16>
-  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
-  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+  %x = kvq.rows : !kvq.rows<?x64xf32>
+  %g = kvq.group %x along channel size 64 : !kvq.rows<?x64xf32>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xf32>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xf32>, 64, 2, min_form, f16>
 }
-// expected-error@+1 {{target cpu expects no high-precision windows, got sink = 64 and recent = 256}}
+// expected-error@+1 {{target cpu expects rotated rows of f16 or of bf16 for high-precision windows, for K as for V, got f32 and f32}}
 kvq.cache @windows {key = @p, value = @p, q_heads = 4, kv_heads = 2, layers = 1, page = 64, sink = 64, recent = 256}
 
 // -----

@@ -19,7 +19,7 @@
 // CHECK:           kvq.tile.clip {{.*}}index = 58 : i64
 // CHECK:           kvq.tile.store_params {{.*}}side = #kvq.side<value>
 
-// The query is rotated like the key, but not rounded.
+// The query is rotated like the key, but not rounded. A row of the block that does not exist is marked.
 // CHECK-LABEL: func.func @kvq_prepare
 // CHECK:         scf.for
 // CHECK:           kvq.tile.load_row
@@ -27,14 +27,17 @@
 // CHECK-NEXT:      kvq.tile.scale_row
 // CHECK-NOT:       kvq.tile.round_row
 // CHECK:           kvq.tile.store_query
+// CHECK:           kvq.tile.clear_query
 
 // CHECK-LABEL: func.func @kvq_decode
 // CHECK:         kvq.tile.init_softmax
 // CHECK:         kvq.tile.init_output
+// CHECK:         kvq.tile.row_bounds
 // CHECK:         scf.for
 // CHECK:           kvq.tile.load_params {{.*}}side = #kvq.side<key>
 // CHECK-NEXT:      kvq.tile.dot
 // CHECK-NEXT:      kvq.tile.score
+// CHECK-NEXT:      kvq.tile.mask_scores
 // CHECK-NEXT:      kvq.tile.softmax
 // CHECK-NEXT:      kvq.tile.rescale
 // CHECK-NEXT:      kvq.tile.load_params {{.*}}side = #kvq.side<value>
@@ -44,7 +47,19 @@
 // CHECK:         kvq.tile.flush
 
 // CHECK-LABEL: func.func @kvq_merge
+// What centering took from the logits comes off the sink.
+// CHECK:         kvq.tile.query_shift
 // CHECK:         kvq.tile.combine
 // CHECK-NEXT:    kvq.tile.hadamard
-// CHECK:         kvq.tile.store_row
 // CHECK:         kvq.tile.query_shift
+// CHECK:         kvq.tile.store_row
+
+// A record back in the basis in which it is stored, or in the model's, in f32 or as rows are.
+// CHECK-LABEL: func.func @kvq_dequantize
+// CHECK:         %[[STORED:.*]] = kvq.tile.load_codes {{.*}}side = #kvq.side<key>
+// CHECK:         kvq.tile.store_row %[[STORED]], %{{.*}} {element = f32}
+// CHECK:         kvq.tile.store_row %[[STORED]], %{{.*}} {element = bf16}
+// CHECK:         %[[CODES:.*]] = kvq.tile.load_codes {{.*}}side = #kvq.side<key>
+// CHECK:         kvq.tile.hadamard %[[CODES]]
+// CHECK-NOT:     @kvq_append_window
+// CHECK-NOT:     @kvq_demote

@@ -101,10 +101,10 @@ func.func @partials(%r: !kvq.tile_row<64>, %partials: !llvm.ptr, %n: i64, %i: i6
 
 // -----
 
-func.func @splits(%partials: !llvm.ptr, %n: i64, %i: i64) {
+func.func @splits(%partials: !llvm.ptr, %n: i64, %i: i64, %sink: f32) {
   // expected-error@+1 {{expects a stride that is a multiple of 4 and at least 1056 bytes, got 1058}}
-  %r, %lse, %mass = kvq.tile.combine %partials, %n, %i {stride = 1058 : i64, queries = 4 : i64}
-    : (!llvm.ptr, i64, i64) -> (!kvq.tile_row<64>, f32, f32)
+  %r, %lse, %mass = kvq.tile.combine %partials, %n, %i, %sink {stride = 1058 : i64, queries = 4 : i64}
+    : (!llvm.ptr, i64, i64, f32) -> (!kvq.tile_row<64>, f32, f32)
   return
 }
 

@@ -33,8 +33,8 @@ func.func @output(%tile: !llvm.ptr, %w: !llvm.ptr, %n: i64) {
     : (!llvm.ptr, i64) -> !kvq.fragment<params>
   %d = kvq.tile.dot %tile, %q {record = #record, queries = 2 : i64}
     : (!llvm.ptr, !kvq.fragment<query>) -> !kvq.fragment<dots>
-  %s = kvq.tile.score %d, %p, %q, %n {record = #record, queries = 2 : i64}
-    : (!kvq.fragment<dots>, !kvq.fragment<params>, !kvq.fragment<query>, i64) -> !kvq.fragment<scores>
+  %s = kvq.tile.score %d, %p, %q {record = #record, queries = 2 : i64}
+    : (!kvq.fragment<dots>, !kvq.fragment<params>, !kvq.fragment<query>) -> !kvq.fragment<scores>
   %t = kvq.tile.init_softmax {queries = 2 : i64} : () -> !kvq.fragment<softmax>
   %o0 = kvq.tile.init_output {record = #record, queries = 2 : i64} : () -> !kvq.fragment<output>
   %y, %probs, %factors = kvq.tile.softmax %t, %s {queries = 2 : i64}

@@ -21,8 +21,8 @@ func.func @softmax(%tile: !llvm.ptr, %w: !llvm.ptr, %n: i64) {
     : (!llvm.ptr, i64) -> !kvq.fragment<params>
   %d = kvq.tile.dot %tile, %q {record = #record, queries = 2 : i64}
     : (!llvm.ptr, !kvq.fragment<query>) -> !kvq.fragment<dots>
-  %s = kvq.tile.score %d, %p, %q, %n {record = #record, queries = 2 : i64}
-    : (!kvq.fragment<dots>, !kvq.fragment<params>, !kvq.fragment<query>, i64) -> !kvq.fragment<scores>
+  %s = kvq.tile.score %d, %p, %q {record = #record, queries = 2 : i64}
+    : (!kvq.fragment<dots>, !kvq.fragment<params>, !kvq.fragment<query>) -> !kvq.fragment<scores>
   %t = kvq.tile.init_softmax {queries = 2 : i64} : () -> !kvq.fragment<softmax>
   %u = scf.for %i = %c0 to %n step %c1 iter_args(%x = %t) -> (!kvq.fragment<softmax>) : i64 {
     %y, %probs, %factors = kvq.tile.softmax %x, %s {queries = 2 : i64}

@@ -81,9 +81,9 @@ func.func @overlap(%row: !kvq.tile_row<64>, %p: !llvm.ptr, %n: i64, %i: i64) {
 
 // -----
 
-func.func @stride(%p: !llvm.ptr, %n: i64, %i: i64) {
+func.func @stride(%p: !llvm.ptr, %n: i64, %i: i64, %sink: f32) {
   // expected-error @below {{expects a stride that is a multiple of 4 and at least 528 bytes, got 530}}
-  %r, %lse, %mass = kvq.tile.combine %p, %n, %i {stride = 530 : i64, queries = 2 : i64}
-    : (!llvm.ptr, i64, i64) -> (!kvq.tile_row<64>, f32, f32)
+  %r, %lse, %mass = kvq.tile.combine %p, %n, %i, %sink {stride = 530 : i64, queries = 2 : i64}
+    : (!llvm.ptr, i64, i64, f32) -> (!kvq.tile_row<64>, f32, f32)
   return
 }

@@ -38,9 +38,9 @@ func.func @step(%tile: !llvm.ptr, %w: !llvm.ptr, %partial: !llvm.ptr, %valid: i6
   // CHECK: kvq.tile.dot {{.*}}tiles = 4 : i64
   %d = kvq.tile.dot %tile, %q {record = #record, queries = 3 : i64, tiles = 4 : i64}
     : (!llvm.ptr, !kvq.fragment<query>) -> !kvq.fragment<dots>
-  // CHECK: kvq.tile.score {{.*}}tiles = 4 : i64} : (!kvq.fragment<dots>, !kvq.fragment<params>, !kvq.fragment<query>, i64)
-  %s = kvq.tile.score %d, %p, %q, %valid {record = #record, queries = 3 : i64, tiles = 4 : i64}
-    : (!kvq.fragment<dots>, !kvq.fragment<params>, !kvq.fragment<query>, i64) -> !kvq.fragment<scores>
+  // CHECK: kvq.tile.score {{.*}}tiles = 4 : i64} : (!kvq.fragment<dots>, !kvq.fragment<params>, !kvq.fragment<query>)
+  %s = kvq.tile.score %d, %p, %q {record = #record, queries = 3 : i64, tiles = 4 : i64}
+    : (!kvq.fragment<dots>, !kvq.fragment<params>, !kvq.fragment<query>) -> !kvq.fragment<scores>
   // CHECK: kvq.tile.init_softmax {queries = 3 : i64, record = #[[RECORD]]}
   %t = kvq.tile.init_softmax {queries = 3 : i64, record = #record} : () -> !kvq.fragment<softmax>
   // CHECK: kvq.tile.init_output %{{.*}} {queries = 3 : i64, record = #[[RECORD]]} : (!llvm.ptr) -> !kvq.fragment<output>
@@ -70,9 +70,9 @@ func.func @merge(%partials: !llvm.ptr, %count: i64, %index: i64) -> (f32, f32) {
   // CHECK: kvq.tile.merge_partials %{{.*}} {queries = 3 : i64, stride = 792 : i64}
   %all, %most, %total = kvq.tile.merge_partials %row, %partials, %count, %index {stride = 792 : i64, queries = 3 : i64}
     : (!kvq.tile_row<64>, !llvm.ptr, i64, i64) -> (!kvq.tile_row<64>, f32, f32)
-  // CHECK: kvq.tile.normalize %{{.*}} : (!kvq.tile_row<64>, f32, f32) -> (!kvq.tile_row<64>, f32, f32)
-  %out, %lse, %mass = kvq.tile.normalize %all, %most, %total
-    : (!kvq.tile_row<64>, f32, f32) -> (!kvq.tile_row<64>, f32, f32)
+  // CHECK: kvq.tile.normalize %{{.*}} : (!kvq.tile_row<64>, f32, f32, f32) -> (!kvq.tile_row<64>, f32, f32)
+  %out, %lse, %mass = kvq.tile.normalize %all, %most, %total, %most
+    : (!kvq.tile_row<64>, f32, f32, f32) -> (!kvq.tile_row<64>, f32, f32)
   // CHECK: kvq.tile.store_row %{{.*}} {element = bf16}
   kvq.tile.store_row %out, %partials {element = bf16} : (!kvq.tile_row<64>, !llvm.ptr) -> ()
   return %lse, %mass : f32, f32

@@ -9,9 +9,9 @@ kvq.pipeline @plain {
   kvq.pack %q native : !kvq.codes<!rows, 64, 2, min_form, f16>
 }
 kvq.cache @cache {key = @plain, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
-func.func @softcap(%q: !rows) -> !rows {
-  // expected-error @below {{expects attention without softcap: version 0 of the library format cannot describe it}}
-  %o = kvq.fused_attention %q, @cache scale(0.125) softcap(30.0) : !rows -> !rows
+func.func @queries(%q: !rows) -> !rows {
+  // expected-error @below {{expects q_len of 1 to 16, got 17}}
+  %o = kvq.fused_attention %q, @cache scale(0.125) q_len(17) : !rows -> !rows
   return %o : !rows
 }
 

@@ -40,28 +40,16 @@ kvq.pipeline @p {
   %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
   kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
 }
-// expected-error@+1 {{target sm_90a expects 1 to 16 query heads per KV head, got q_heads = 34 and kv_heads = 2}}
-kvq.cache @ratio {key = @p, value = @p, q_heads = 34, kv_heads = 2, layers = 1, page = 64}
+// expected-error@+1 {{target sm_90a expects 1 to 64 query heads per KV head, got q_heads = 130 and kv_heads = 2}}
+kvq.cache @ratio {key = @p, value = @p, q_heads = 130, kv_heads = 2, layers = 1, page = 64}
 
 // -----
 
 kvq.pipeline @p {
-  %x = kvq.rows : !kvq.rows<?x64xbf16>
-  %g = kvq.group %x along channel size 64 : !kvq.rows<?x64xbf16>
-  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xbf16>, 64>
-  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xbf16>, 64, 2, min_form, f16>
+  %x = kvq.rows : !kvq.rows<?x64xf32>
+  %g = kvq.group %x along channel size 64 : !kvq.rows<?x64xf32>
+  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x64xf32>, 64>
+  kvq.pack %q native : !kvq.codes<!kvq.rows<?x64xf32>, 64, 2, min_form, f16>
 }
-// expected-error@+1 {{target sm_90a expects no high-precision windows, got sink = 64 and recent = 0}}
+// expected-error@+1 {{target sm_90a expects rotated rows of f16 or of bf16 for high-precision windows, for K as for V, got f32 and f32}}
 kvq.cache @sink {key = @p, value = @p, q_heads = 4, kv_heads = 2, layers = 1, page = 64, sink = 64}
-
-// -----
-
-// Sums of 16 queries of 256 channels do not fit the registers of a warp.
-kvq.pipeline @p {
-  %x = kvq.rows : !kvq.rows<?x256xbf16>
-  %g = kvq.group %x along channel size 256 : !kvq.rows<?x256xbf16>
-  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!kvq.rows<?x256xbf16>, 256>
-  kvq.pack %q native : !kvq.codes<!kvq.rows<?x256xbf16>, 256, 2, min_form, f16>
-}
-// expected-error@+1 {{target sm_90a expects sums of at most 2048 query rows times channels of V in the registers of a warp, got 16 x 256}}
-kvq.cache @sums {key = @p, value = @p, q_heads = 32, kv_heads = 2, layers = 1, page = 64}

@@ -11,7 +11,7 @@
 
 // Arguments come by value. A warp appends one token of one head: a block of four. Each side in the order of its pipeline.
 // CHECK-LABEL: llvm.func ptx_kernelcc @kvq_append(
-// CHECK-SAME:    llvm.byval = !llvm.array<16 x i64>
+// CHECK-SAME:    llvm.byval = !llvm.array<20 x i64>
 // CHECK-SAME:    ["nvvm.maxntid", "128"], ["nvvm.minctasm", "1"]
 // CHECK:           kvq.tile.load_row %{{.*}} {element = bf16}
 // CHECK-NEXT:      kvq.tile.hadamard
@@ -33,7 +33,8 @@
 // CHECK:           kvq.tile.load_row
 // CHECK-NEXT:      kvq.tile.hadamard
 // CHECK-NEXT:      kvq.tile.scale_row
-// CHECK:           kvq.tile.store_query %{{.*}} {queries = 3 : i64
+// CHECK:           kvq.tile.store_query %{{.*}} {queries = 4 : i64
+// CHECK:           kvq.tile.clear_query %{{.*}} {queries = 4 : i64
 
 // The first copies start before the queries are waited for.
 // CHECK-LABEL: llvm.func ptx_kernelcc @kvq_decode(
@@ -44,8 +45,14 @@
 // CHECK:         griddepcontrol.wait
 // CHECK:         kvq.tile.load_query
 // CHECK:         kvq.tile.init_softmax {{.*}}record =
-// CHECK:         kvq.tile.init_output %{{.*}} {queries = 3 : i64
-// Full units first: every token counts.
+// CHECK:         kvq.tile.init_output %{{.*}} {queries = 4 : i64
+// CHECK:         kvq.tile.row_bounds
+// Units that not all rows attend as a whole, at either end: the tokens in records, and the tokens of each row.
+// CHECK:           mbarrier.try_wait
+// CHECK:           kvq.tile.load_params %{{.*}}, %{{[0-9a-z_]+}} {{.*}}side = #kvq.side<key>
+// CHECK:           kvq.tile.score
+// CHECK-NEXT:      kvq.tile.mask_scores
+// Units in between: every token counts.
 // CHECK:           mbarrier.try_wait
 // CHECK:           kvq.tile.load_params %{{[0-9a-z_]+}} {{.*}}side = #kvq.side<key>, tiles = 4 : i64}
 // CHECK-NEXT:      kvq.tile.dot {{.*}}tiles = 4 : i64
@@ -53,19 +60,18 @@
 // CHECK-NEXT:      kvq.tile.load_params %{{[0-9a-z_]+}} {{.*}}side = #kvq.side<value>
 // CHECK-NEXT:      kvq.tile.weigh_integer
 // CHECK-NEXT:      kvq.tile.accumulate
-// Then the last one of a sequence, partly filled.
-// CHECK:           mbarrier.try_wait
-// CHECK:           kvq.tile.load_params %{{.*}}, %[[VALID:[0-9a-z_]+]] {{.*}}side = #kvq.side<key>
-// CHECK:           kvq.tile.score %{{.*}}, %[[VALID]] {
 // CHECK:         kvq.tile.flush
 // The warps of a team, then the teams of a sequence; the output is brought back to the basis of the model.
 // CHECK:         kvq.tile.merge_warps
 // CHECK:           kvq.tile.store_partial
-// CHECK:           kvq.tile.merge_partials {{.*}}stride = 896 : i64
+// CHECK:           kvq.tile.merge_partials {{.*}}stride = {{[0-9]+}} : i64
+// CHECK:         kvq.tile.query_shift
 // CHECK:         kvq.tile.normalize
 // CHECK-NEXT:    kvq.tile.hadamard
 // CHECK:         kvq.tile.store_row
-// CHECK:         kvq.tile.query_shift
+
+// CHECK-LABEL: llvm.func ptx_kernelcc @kvq_dequantize(
+// CHECK:         kvq.tile.load_codes
 
 // SM80-LABEL: llvm.func ptx_kernelcc @kvq_append(
 // SM80-LABEL: llvm.func ptx_kernelcc @kvq_plan(

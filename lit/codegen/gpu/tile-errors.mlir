@@ -13,9 +13,9 @@ llvm.func @dim(%w: !llvm.ptr) {
 // -----
 
 // The CPU's merge of splits has no pattern here.
-llvm.func @combine(%p: !llvm.ptr, %n: i64, %i: i64) {
+llvm.func @combine(%p: !llvm.ptr, %n: i64, %i: i64, %sink: f32) {
   // expected-error@+1 {{failed to legalize operation 'kvq.tile.combine'}}
-  %r, %lse, %mass = kvq.tile.combine %p, %n, %i {stride = 528 : i64, queries = 2 : i64}
-    : (!llvm.ptr, i64, i64) -> (!kvq.tile_row<64>, f32, f32)
+  %r, %lse, %mass = kvq.tile.combine %p, %n, %i, %sink {stride = 528 : i64, queries = 2 : i64}
+    : (!llvm.ptr, i64, i64, f32) -> (!kvq.tile_row<64>, f32, f32)
   llvm.return
 }

@@ -58,19 +58,25 @@ llvm.func @partials(%partials: !llvm.ptr, %count: i64, %index: i64) {
   llvm.return
 }
 
-// A sum of 0: a row of zeros, -inf, no mass.
+// A sum of 0: a row of zeros, -inf, no mass, whatever the sink. Else the sink, as a power of two, joins the denominator.
 // CHECK-LABEL: llvm.func @normalize
-// CHECK-SAME:    %[[SUM:[a-z0-9]+]]: f32)
+// CHECK-SAME:    %[[MAX:[a-z0-9]+]]: f32, %[[SUM:[a-z0-9]+]]: f32, %[[SINK:[a-z0-9]+]]: f32)
 // CHECK-DAG:     %[[LN2:.*]] = arith.constant 0.693147182 : f32
+// CHECK-DAG:     %[[LOG2E:.*]] = arith.constant 1.44269502 : f32
 // CHECK-DAG:     %[[NOTHING:.*]] = arith.constant 0xFF800000 : f32
 // CHECK:         %[[EMPTY:.*]] = arith.cmpf oeq, %[[SUM]], %{{.*}} : f32
+// CHECK:         %[[POWER:.*]] = arith.mulf %[[SINK]], %[[LOG2E]] : f32
+// CHECK:         %[[MOST:.*]] = arith.maxnumf %[[MAX]], %[[POWER]] : f32
+// CHECK:         arith.subf %[[MAX]], %[[MOST]] : f32
+// CHECK:         arith.subf %[[POWER]], %[[MOST]] : f32
+// CHECK:         arith.addf
 // CHECK:         arith.select %[[EMPTY]]
 // CHECK:         arith.mulf %{{.*}}, %[[LN2]]
 // CHECK:         arith.select %[[EMPTY]], %[[NOTHING]], %{{.*}} : f32
-llvm.func @normalize(%a: !llvm.ptr, %max: f32, %sum: f32) -> f32 {
+llvm.func @normalize(%a: !llvm.ptr, %max: f32, %sum: f32, %sink: f32) -> f32 {
   %row = kvq.tile.load_row %a {element = f32} : (!llvm.ptr) -> !kvq.tile_row<64>
-  %r, %lse, %mass = kvq.tile.normalize %row, %max, %sum
-    : (!kvq.tile_row<64>, f32, f32) -> (!kvq.tile_row<64>, f32, f32)
+  %r, %lse, %mass = kvq.tile.normalize %row, %max, %sum, %sink
+    : (!kvq.tile_row<64>, f32, f32, f32) -> (!kvq.tile_row<64>, f32, f32)
   kvq.tile.store_row %r, %a {element = f32} : (!kvq.tile_row<64>, !llvm.ptr) -> ()
   llvm.return %lse : f32
 }

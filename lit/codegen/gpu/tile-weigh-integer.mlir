@@ -19,9 +19,11 @@
 // CHECK-COUNT-7:   "ex2.approx.ftz.f32
 // CHECK-DAG:       %[[FULL:.*]] = arith.cmpi sgt, %{{.*}}, %[[TOKENS]] : i32
 // CHECK-DAG:       %[[LARGE:.*]] = arith.cmpf ogt, %{{.*}}, %[[LARGEST]] : f32
+// CHECK-DAG:       %{{.*}} = arith.andi %[[LARGE]], %{{.*}} : i1
 // CHECK:           %[[ENOUGH:.*]] = arith.cmpf ogt, %{{.*}}, %[[LEAST]] : f32
 // CHECK:           llvm.call_intrinsic "llvm.nvvm.vote.ballot.sync"(%{{.*}}, %[[ENOUGH]])
-// CHECK:           %[[BAD:.*]] = arith.ori %[[LARGE]], %[[FULL]]
+// A query that does not exist has no say: of its bit in the mask of those that do.
+// CHECK:           %[[BAD:.*]] = arith.ori %[[MINE:.*]], %[[FULL]]
 // CHECK:           llvm.call_intrinsic "llvm.nvvm.vote.any.sync"(%{{.*}}, %[[BAD]])
 // CHECK:           %[[AGAIN:.*]] = llvm.intr.expect
 // CHECK:           scf.condition(%[[AGAIN]])
