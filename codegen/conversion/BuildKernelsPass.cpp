@@ -71,17 +71,6 @@ FailureOr<CacheAttention> findCache(ModuleOp module) {
                       "is the second in its module; the code generator expects one here");
 }
 
-/// What of an attention no target has a kernel for, as the op writes it; or an empty string.
-static std::string unsupportedModifier(FusedAttentionOp attention) {
-  if (attention.getQLen() != 1)
-    return "q_len(" + std::to_string(attention.getQLen()) + ")";
-  if (attention.getSoftcap())
-    return "softcap(" + std::to_string(attention.getSoftcap()->convertToDouble()) + ")";
-  if (attention.getWindow())
-    return "window(" + std::to_string(*attention.getWindow()) + ")";
-  return attention.getSinks() ? "sinks" : "";
-}
-
 /// The skeletons have a place for factors that vary by token and channel group,
 /// and for constants (the middle of the symmetric form starts the sum); not for what is made anew
 /// per tile or applied to every element.
@@ -114,9 +103,6 @@ static LogicalResult checkFolding(FusedAttentionOp attention, StringRef target) 
 
 FailureOr<::kvq::CacheMethod> readTargetMethod(const CacheAttention &found, StringRef target) {
   FusedAttentionOp attention = found.attention;
-  if (std::string modifier = unsupportedModifier(attention); !modifier.empty())
-    return attention.emitOpError("target ")
-           << target << " expects plain attention of one query token, got " << modifier;
   if (failed(checkFolding(attention, target)))
     return failure();
   FailureOr<::kvq::CacheMethod> method = readMethod(found.cache, attention);

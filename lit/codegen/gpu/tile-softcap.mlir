@@ -8,8 +8,11 @@
 // CHECK-LABEL: llvm.func @cap
 // CHECK-DAG:     %[[CAP:.*]] = arith.constant 43.2808495 : f32
 // CHECK-DAG:     %[[TWICE:.*]] = arith.constant 8.656170e+01 : f32
-// CHECK:         %[[LOGIT:.*]] = math.fma
-// CHECK:         arith.mulf %[[LOGIT]]
+// CHECK:         mma.sync
+// CHECK:         llvm.getelementptr %{{.*}}[40]
+// CHECK:         %[[SHIFT:.*]] = arith.mulf %{{.*}}, %{{.*}} : f32
+// CHECK:         %[[LOGIT:.*]] = math.fma %{{.*}}, %{{.*}}, %[[SHIFT]] : f32
+// CHECK-NEXT:    arith.mulf %[[LOGIT]]
 // CHECK:         "ex2.approx.ftz.f32
 // CHECK:         %[[REST:.*]] = arith.divf %[[TWICE]]
 // CHECK:         arith.subf %[[CAP]], %[[REST]]
