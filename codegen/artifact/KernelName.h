@@ -11,7 +11,8 @@
 //   g        channels that share parameters; the head dim where the whole head does
 //   form     min, zero, sym, norm: how codes and parameters make values
 //   type     of the parameters
-//   r        row class: query rows of one KV head that are handled at once, 4, 8, 12 or 16; how many
+//   r        row class: query rows of one KV head that are handled at once, 4, 8, 12 or 16; how
+//   many
 //            there are, query heads times query tokens, is known at run time
 //   io       type of the rows of K, V, queries and outputs
 //   x        last, only where the method has more to it than that (steps, another tie rule or

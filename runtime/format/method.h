@@ -88,9 +88,10 @@ struct AttentionMethod {
   bool rotate_query = true; ///< kernel rotates q into the key's basis (else rows arrive rotated).
   bool unrotate_output = true; ///< kernel rotates the output back (else W_O holds the inverse).
   ElementType rows = ElementType::bf16; ///< element type of q and of the output.
-  float softcap = 0; ///< c: a logit x becomes c tanh(x / c); 0: none.
-  int window = 0;    ///< tokens that a query attends, its own included, unless a call says else; 0: all.
-  int sinks = -1;    ///< constant [layers or 1, q_heads, 1] of learned sink logits; -1: none.
+  float softcap = 0;                    ///< c: a logit x becomes c tanh(x / c); 0: none.
+  int window =
+      0; ///< tokens that a query attends, its own included, unless a call says else; 0: all.
+  int sinks = -1; ///< constant [layers or 1, q_heads, 1] of learned sink logits; -1: none.
 };
 
 struct CacheMethod {

@@ -11,8 +11,6 @@
 #include <memory>
 #include <vector>
 
-#if KVQ_INTERFACE_VERSION >= 1
-
 namespace {
 
 constexpr int64_t kDim = 32, kTokens = 40, kPage = 16, kPages = 3;
@@ -123,4 +121,3 @@ TEST_F(Version1, GivesTheBitsThatItGave) {
 
 } // namespace
 
-#endif // KVQ_INTERFACE_VERSION
