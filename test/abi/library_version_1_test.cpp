@@ -120,4 +120,3 @@ TEST_F(Version1, GivesTheBitsThatItGave) {
 }
 
 } // namespace
-

@@ -70,7 +70,7 @@ TEST(GpuCheck, RightLibrariesPass) {
     const Subject subject(path, *device);
     const std::vector<CheckResult> results = checkAll(subject);
     // Append in four page sizes, two ragged scenes for each kind, many sequences, eight modifiers.
-    EXPECT_EQ(results.size(), 4u + 2 * 3 + 1 + 8) << path;
+    EXPECT_EQ(results.size(), 4u + 2 + 2 * 3 + 1 + 8) << path;
     for (const CheckResult &result : results)
       EXPECT_EQ(result.failure, "") << path << ": " << result.name;
   }

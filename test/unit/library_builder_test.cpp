@@ -63,7 +63,7 @@ llvm::json::Array manifestKernels(const ::kvq::LibraryContents &contents) {
 TEST(LibraryBuilder, CpuAlone) {
   const ::kvq::LibraryContents contents = build("object", {});
   ASSERT_EQ(contents.objects, std::vector<std::string>{"object"});
-  ASSERT_EQ(contents.kernels.size(), 4u);
+  ASSERT_EQ(contents.kernels.size(), 5u);
   for (const ::kvq::LibraryKernel &kernel : contents.kernels) {
     EXPECT_EQ(kernel.target, "cpu");
     EXPECT_EQ(kernel.level, "x86-64-v3");
@@ -71,10 +71,11 @@ TEST(LibraryBuilder, CpuAlone) {
     EXPECT_EQ(kernel.threads, 0);
   }
   const llvm::json::Array kernels = manifestKernels(contents);
-  ASSERT_EQ(kernels.size(), 4u);
+  ASSERT_EQ(kernels.size(), 5u);
   EXPECT_EQ(kernels[3].getAsObject()->getString("role"), llvm::StringRef("merge"));
   EXPECT_EQ(kernels[3].getAsObject()->get("threads"), nullptr);
   EXPECT_EQ(kernels[3].getAsObject()->get("name"), nullptr);
+  EXPECT_EQ(kernels[4].getAsObject()->getString("role"), llvm::StringRef("dequantize"));
   EXPECT_TRUE(manifestList(contents, "modules").empty());
 }
 
@@ -98,12 +99,12 @@ TEST(LibraryBuilder, GpuAlone) {
 TEST(LibraryBuilder, CpuAndGpu) {
   const ::kvq::LibraryContents contents = build("object", {module("cubin"), module("ptx")});
   ASSERT_EQ(contents.objects, (std::vector<std::string>{"object", "cubin code", "ptx code"}));
-  ASSERT_EQ(contents.kernels.size(), 12u);
-  for (size_t i = 0; i < 12; ++i)
-    EXPECT_EQ(contents.kernels[i].object, i / 4);
+  ASSERT_EQ(contents.kernels.size(), 13u); // 5 of the CPU, 4 of each module
+  for (size_t i = 0; i < 13; ++i)
+    EXPECT_EQ(contents.kernels[i].object, i < 5 ? 0 : (i - 1) / 4);
   const llvm::json::Array kernels = manifestKernels(contents);
-  ASSERT_EQ(kernels.size(), 12u);
-  const llvm::json::Object &decode = *kernels[11].getAsObject();
+  ASSERT_EQ(kernels.size(), 13u);
+  const llvm::json::Object &decode = *kernels[12].getAsObject();
   EXPECT_EQ(decode.getString("role"), llvm::StringRef("decode"));
   EXPECT_EQ(decode.getString("target"), llvm::StringRef("sm_90a"));
   EXPECT_EQ(decode.getString("level"), llvm::StringRef("ptx"));
@@ -115,9 +116,9 @@ TEST(LibraryBuilder, NamesAndDigests) {
   const ::kvq::LibraryContents contents = build("object", {module("cubin"), module("ptx")});
   const llvm::json::Array kernels = manifestKernels(contents);
   EXPECT_EQ(kernels[3].getAsObject()->get("name"), nullptr);
-  EXPECT_EQ(kernels[4].getAsObject()->getString("name"), llvm::StringRef("cubin append"));
-  EXPECT_EQ(kernels[7].getAsObject()->getString("name"), llvm::StringRef("cubin decode"));
-  EXPECT_EQ(kernels[8].getAsObject()->getString("name"), llvm::StringRef("ptx append"));
+  EXPECT_EQ(kernels[5].getAsObject()->getString("name"), llvm::StringRef("cubin append"));
+  EXPECT_EQ(kernels[8].getAsObject()->getString("name"), llvm::StringRef("cubin decode"));
+  EXPECT_EQ(kernels[9].getAsObject()->getString("name"), llvm::StringRef("ptx append"));
   const llvm::json::Array modules = manifestList(contents, "modules");
   ASSERT_EQ(modules.size(), 2u);
   EXPECT_EQ(modules[0], llvm::json::Value(llvm::json::Object{{"format", 0},
@@ -145,10 +146,10 @@ TEST(LibraryBuilder, SeveralFormats) {
             (std::vector<std::string>{"first object", "second object", "cubin code"}));
   ASSERT_EQ(contents.formats.size(), 2u);
   EXPECT_EQ(contents.formats[1].constants, "more");
-  ASSERT_EQ(contents.kernels.size(), 12u);
-  for (size_t i = 0; i < 12; ++i) {
-    EXPECT_EQ(contents.kernels[i].object, i / 4);
-    EXPECT_EQ(contents.kernels[i].format, i < 4 ? 0u : 1u);
+  ASSERT_EQ(contents.kernels.size(), 14u); // 5 of each CPU object, 4 of the module
+  for (size_t i = 0; i < 14; ++i) {
+    EXPECT_EQ(contents.kernels[i].object, i / 5);
+    EXPECT_EQ(contents.kernels[i].format, i < 5 ? 0u : 1u);
   }
   const llvm::json::Array layers = manifestList(contents, "layers");
   ASSERT_EQ(layers.size(), 3u);
@@ -160,9 +161,9 @@ TEST(LibraryBuilder, SeveralFormats) {
   EXPECT_EQ(texts[1].getAsObject()->getInteger("key_dim"), 256);
   EXPECT_EQ(texts[1].getAsObject()->getInteger("constants_bytes"), 4);
   const llvm::json::Array kernels = manifestKernels(contents);
-  EXPECT_EQ(kernels[11].getAsObject()->getInteger("format"), 1);
-  EXPECT_EQ(kernels[11].getAsObject()->getInteger("registers"), 96);
-  EXPECT_EQ(kernels[10].getAsObject()->get("registers"), nullptr);
+  EXPECT_EQ(kernels[13].getAsObject()->getInteger("format"), 1);
+  EXPECT_EQ(kernels[13].getAsObject()->getInteger("registers"), 96);
+  EXPECT_EQ(kernels[12].getAsObject()->get("registers"), nullptr);
   EXPECT_EQ(manifestList(contents, "modules")[0].getAsObject()->getInteger("format"), 1);
 }
 
