@@ -25,7 +25,8 @@ constexpr const char *kUsage = R"(usage: graph-check LIBRARY...
 Captures append, plan and decode of each library (.kvqlib) in a CUDA graph, for 1 and for 4 query
 tokens, split by load and in fixed splits, and replays it with other lengths, pages and numbers of
 sequences: the bits must be those of the calls without a graph. While it captures, the runtime must
-not allocate, copy or load; it is given a driver that counts. Prints the seconds that opening,
+not allocate, copy or load; it is given a driver that counts. Lengths beyond the page table must be
+clamped to it, and told. Prints the seconds that opening,
 loading and a first step of all libraries take. Exit status 0 if all is as it should be.
 )";
 
@@ -120,6 +121,20 @@ public:
         places[size_t(next++)] = ids[size_t(i * kColumns + t / kPage)] * kPage + t % kPage;
     table.write(ids.data()), lengths.write(counts.data()), slots.write(places.data());
     pool.fill(0xff), out.fill(0x77), lse.fill(0x77);
+  }
+
+  /// Every sequence as long as the table, and `more` tokens longer.
+  void lengthen(int32_t more) {
+    const std::vector<int32_t> counts(kBatch, int32_t(kColumns * kPage) + more);
+    lengths.write(counts.data());
+  }
+
+  /// What kernels met so far (KVQ_FAULT_LENGTH).
+  uint32_t faults() const {
+    subject.device.synchronize();
+    std::vector<uint32_t> words(workspace->bytes() / 4 + 1);
+    workspace->read(words.data());
+    return words[0];
   }
 
   void launch() {
@@ -222,6 +237,25 @@ std::string checkGraph(const Subject &subject, int64_t qLength, int64_t splitTok
   return failure;
 }
 
+/// A length beyond the table is clamped to it, and told.
+std::string checkClamp(const Subject &subject) {
+  Step step(subject, 1, 0);
+  step.randomize(1);
+  step.lengthen(0);
+  step.launch();
+  const std::vector<uint8_t> expected = step.results();
+  if (step.faults())
+    return "lengths that the table holds: expected no fault, got " + std::to_string(step.faults());
+  step.randomize(1);
+  step.lengthen(1000);
+  step.launch();
+  if (step.results() != expected)
+    return "lengths beyond the table: the bits differ from those of the longest that it holds";
+  return step.faults() == KVQ_FAULT_LENGTH
+             ? ""
+             : "lengths beyond the table: expected a fault, got " + std::to_string(step.faults());
+}
+
 double secondsOf(const std::function<void()> &work) {
   const auto start = std::chrono::steady_clock::now();
   work();
@@ -257,6 +291,10 @@ int run(const std::vector<std::string> &paths) {
   for (const std::string &path : paths) {
     const Subject subject(path, *device);
     require("load", kvq_load(subject.library.get(), -1));
+    if (const std::string failure = checkClamp(subject); !failure.empty()) {
+      ++failures;
+      std::printf("FAIL %s: %s\n", subject.name.c_str(), failure.c_str());
+    }
     for (int64_t qLength : {1, 4})
       for (int64_t split : {0, 512}) {
         const std::string failure = checkGraph(subject, qLength, split);
