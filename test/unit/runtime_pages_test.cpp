@@ -207,6 +207,31 @@ TEST(RuntimePages, LayersAndModel) {
   EXPECT_EQ(kvq_load(library.get(), 0), KVQ_UNSUPPORTED);
 }
 
+/// Each layer is served by the kernels of its own format.
+TEST(RuntimePages, LayersOfTwoFormats) {
+  LibraryContents contents = example();
+  contents.formats.push_back(contents.formats[0]);
+  contents.objects.push_back(readAll(KVQ_TEST_OTHER_KERNELS));
+  const std::vector<LibraryKernel> kernels = contents.kernels;
+  for (LibraryKernel kernel : kernels) {
+    kernel.format = kernel.object = 1;
+    contents.kernels.push_back(kernel);
+  }
+  contents.layers = {{0, 1}, {1, 1}, {-1, 0}};
+  Handle library;
+  ASSERT_EQ(open(contents, library), KVQ_OK) << kvq_last_error();
+  Scenario scenario;
+  for (int64_t layer : {0, 1}) {
+    int32_t format = -1;
+    ASSERT_EQ(kvq_query_layer(library.get(), layer, &format), KVQ_OK);
+    EXPECT_EQ(format, layer);
+    scenario.append.place.layer = scenario.decode.place.layer = layer;
+    ASSERT_EQ(kvq_append(library.get(), &scenario.append), KVQ_OK);
+    ASSERT_EQ(kvq_decode(library.get(), &scenario.decode), KVQ_OK);
+    scenario.expectResults(layer ? 1000 : 0);
+  }
+}
+
 /// One workspace of the largest call serves all, and nothing behind its size is touched.
 TEST(RuntimePages, WorkspaceIsABound) {
   const Handle library = openExample();
