@@ -92,6 +92,8 @@ Json attentionJson(const AttentionMethod &attention) {
     out["softcap"] = attention.softcap;
   if (attention.window)
     out["window"] = attention.window;
+  if (attention.sinks != -1)
+    out["sinks"] = attention.sinks;
   return out;
 }
 
@@ -304,6 +306,8 @@ AttentionMethod readAttention(Reader &reader) {
     reader.number("softcap", attention.softcap);
   if (reader.has("window"))
     reader.integer("window", attention.window);
+  if (reader.has("sinks"))
+    reader.integer("sinks", attention.sinks);
   return attention;
 }
 

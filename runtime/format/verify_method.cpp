@@ -39,6 +39,8 @@ public:
       constant("constants[" + std::to_string(i) + "]", method.constants[i]);
     side("key", method.key);
     side("value", method.value);
+    if (ok() && method.attention.sinks != -1)
+      sinks("attention.sinks", method.attention.sinks);
     return error;
   }
 
@@ -85,12 +87,27 @@ private:
     }
   }
 
+  /// One logit for each query head, of each layer or of all.
+  void sinks(const std::string &where, int index) {
+    if (index < 0 || index >= int64_t(method.constants.size()))
+      return noConstant(where, index);
+    const Constant &constant = method.constants[index];
+    const std::vector<int64_t> own = {method.layers, method.q_heads, 1};
+    const std::vector<int64_t> shared = {1, method.q_heads, 1};
+    if (constant.shape != own && constant.shape != shared)
+      fail(where, "a constant of shape " + text(own) + " or " + text(shared),
+           text(constant.shape) + " of " + constant.name);
+  }
+
+  void noConstant(const std::string &where, int index) {
+    fail(where, "an index of the " + std::to_string(method.constants.size()) + " constants",
+         std::to_string(index));
+  }
+
   /// A step's reference to a constant of `rank` head dims beside layers and heads.
   void reference(const std::string &where, int index, int rank, int dim) {
     if (index < 0 || index >= int64_t(method.constants.size()))
-      return fail(where,
-                  "an index of the " + std::to_string(method.constants.size()) + " constants",
-                  std::to_string(index));
+      return noConstant(where, index);
     std::vector<int64_t> shape = {method.layers, method.kv_heads};
     shape.resize(2 + rank, dim);
     const Constant &constant = method.constants[index];

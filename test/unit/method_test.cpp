@@ -36,6 +36,11 @@ CacheMethod fullMethod() {
   return out.method;
 }
 
+void addSinks(CacheMethod &method, const std::vector<int64_t> &shape) {
+  method.attention.sinks = int(method.constants.size());
+  method.constants.push_back({"sinks", shape, int64_t(1) << 30});
+}
+
 std::string textWith(const std::string &from, const std::string &to) {
   std::string text = methodText(fullMethod());
   const size_t at = text.find(from);
@@ -105,6 +110,12 @@ TEST(Method, EveryFieldIsWritten) {
       [](CacheMethod &m) { m.attention.scale = std::nextafter(0.1f, 1.0f); },
       [](CacheMethod &m) { m.constants[2].name += "x"; },
       [](CacheMethod &m) { m.constants[2].offset += 64; },
+      [](CacheMethod &m) { m.sink = 4; },
+      [](CacheMethod &m) { m.recent = 32; },
+      [](CacheMethod &m) { m.attention.softcap = 0.1f; },
+      [](CacheMethod &m) { m.attention.window = 1; },
+      [](CacheMethod &m) { addSinks(m, {3, 4, 1}); },
+      [](CacheMethod &m) { addSinks(m, {1, 4, 1}); },
   };
   for (size_t i = 0; i < std::size(changes); ++i) {
     CacheMethod method = fullMethod(), back;
@@ -185,6 +196,13 @@ TEST(Method, ConstantsAreChecked) {
   EXPECT_EQ(errorWith([](CacheMethod &m) { m.key.steps[1].factors[0].constant = 2; }),
             "key.steps[1].factors[0].constant: expected a constant of shape [3, 2, 128, 128], "
             "got [3, 2, 96, 96] of rotation3");
+  EXPECT_EQ(errorWith([](CacheMethod &m) { m.attention.sinks = 3; }),
+            "attention.sinks: expected an index of the 3 constants, got 3");
+  EXPECT_EQ(errorWith([](CacheMethod &m) { m.attention.sinks = -2; }),
+            "attention.sinks: expected an index of the 3 constants, got -2");
+  EXPECT_EQ(errorWith([](CacheMethod &m) { addSinks(m, {3, 2, 1}); }),
+            "attention.sinks: expected a constant of shape [3, 4, 1] or [1, 4, 1], "
+            "got [3, 2, 1] of sinks");
   EXPECT_EQ(errorWith([](CacheMethod &m) { m.key.steps[1].factors[1].order = 64; }),
             "key.steps[1].factors[1].order: expected 128 (the head dim), got 64");
   EXPECT_EQ(errorWith([](CacheMethod &m) { m.value.steps[0].factors[0].order = 24; }),
