@@ -47,4 +47,5 @@ PYTHON
 echo "clang-tidy: ${#files[@]} files"
 printf '%s\0' "${files[@]}" |
   xargs -0 -n 1 -P "$jobs" "$llvm_bin/clang-tidy" -p build --quiet \
+    --removed-arg=-fno-gnu-unique \
     --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-unused-command-line-argument
