@@ -33,11 +33,39 @@ template <typename T> Buffer copied(Device &device, const std::vector<T> &values
   return buffer;
 }
 
+std::string digestOf(const std::vector<uint8_t> &bytes) {
+  return digestText(sha256(bytes.data(), bytes.size()));
+}
+
+std::vector<uint8_t> contents(const Buffer &buffer) {
+  std::vector<uint8_t> bytes(buffer.bytes());
+  buffer.read(bytes.data());
+  return bytes;
+}
+
 /// Memory that is NaN until it is written.
 Buffer poisoned(Device &device, size_t bytes) {
   Buffer buffer(device, bytes);
   buffer.fill(0xff);
   return buffer;
+}
+
+/// Decodes in a workspace of its own, and waits.
+std::string attend(Device &device, kvq_library *library, kvq_decode_args args) {
+  size_t bytes = 0;
+  if (std::string error = outcome("workspace", kvq_workspace_size(library, &args, &bytes));
+      !error.empty())
+    return error;
+  const Buffer workspace = poisoned(device, bytes);
+  args.workspace = workspace.data(), args.workspace_bytes = bytes;
+  if (std::string error =
+          outcome("workspace", kvq_workspace_init(library, args.workspace, bytes, &args.execution));
+      !error.empty())
+    return error;
+  std::string error = outcome("decode", kvq_decode(library, &args));
+  if (error.empty())
+    device.synchronize();
+  return error;
 }
 
 } // namespace
@@ -71,13 +99,9 @@ std::string LayerCache::append(const TraceLayer &tensors) {
   if (!error.empty())
     return error;
   device.synchronize();
-  records.resize(pool.bytes());
-  pool.read(records.data());
+  records = contents(pool);
+  written.cache = digestOf(records);
   return "";
-}
-
-std::string LayerCache::digest() const {
-  return digestText(sha256(records.data(), records.size()));
 }
 
 std::vector<uint8_t> LayerCache::queries(const TraceLayer &tensors,
@@ -140,23 +164,12 @@ std::string LayerCache::decode(const TraceLayer &tensors, const Constants &const
   args.table.columns = pages;
   args.lengths = reinterpret_cast<const int32_t *>(lengths.data()), args.batch = batch,
   args.max_length = trace.tokens;
-  size_t bytes = 0;
-  if (std::string error = outcome("workspace", kvq_workspace_size(library, &args, &bytes));
-      !error.empty())
+  if (std::string error = attend(device, library, args); !error.empty())
     return error;
-  const Buffer workspace = poisoned(device, bytes);
-  args.workspace = workspace.data(), args.workspace_bytes = bytes;
-  if (std::string error =
-          outcome("workspace", kvq_workspace_init(library, args.workspace, bytes, &args.execution));
-      !error.empty())
-    return error;
-  if (std::string error = outcome("decode", kvq_decode(library, &args)); !error.empty())
-    return error;
-  device.synchronize();
-  std::vector<uint8_t> outBytes(rows.bytes());
+  const std::vector<uint8_t> outBytes = contents(rows), lseBytes = contents(lse);
+  written.out = digestOf(outBytes), written.lse = digestOf(lseBytes);
   std::vector<float> sums(size_t(batch * heads));
-  rows.read(outBytes.data());
-  lse.read(sums.data());
+  std::memcpy(sums.data(), lseBytes.data(), lseBytes.size());
   const TensorView view = {"out", tensors.q->type, {elements}, {outBytes.data(), outBytes.size()}};
   std::vector<float> values(static_cast<size_t>(elements));
   readElements(view, 0, elements, values.data());

@@ -14,6 +14,12 @@
 
 namespace kvq {
 
+/// SHA-256 as 64 hexadecimal digits: of all bytes of the pages, unwritten ones ff, and of what the kernels returned, out
+/// [Tq, Hq, D] and lse [Tq, Hq] of f32.
+struct Digests {
+  std::string cache, out, lse;
+};
+
 class LayerCache {
 public:
   /// `layer` is the index of the constants.
@@ -26,8 +32,8 @@ public:
   /// Decodes all query rows; out [Tq, Hq, D] and lse [Tq, Hq].
   std::string decode(const TraceLayer &tensors, const Constants &constants, AttentionResult &out);
 
-  /// SHA-256 of all bytes of the pages, as 64 hexadecimal digits; unwritten bytes are ff.
-  std::string digest() const;
+  /// Of what append and decode have written so far.
+  const Digests &digests() const { return written; }
 
   /// What the pages hold: [Hkv, T, D] of side 'k' or 'v', in the model's basis.
   std::vector<double> dequantize(const Constants &constants, char side) const;
@@ -44,6 +50,7 @@ private:
   RecordLayout layout;
   Buffer pool;
   std::vector<uint8_t> records; ///< the pool's bytes after append
+  Digests written;
   std::vector<int32_t> table;   ///< page ids, descending, so that a table that is not read shows
 };
 

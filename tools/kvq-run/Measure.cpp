@@ -3,7 +3,6 @@
 
 #include "runtime/reference/QuantizeRow.h"
 #include "runtime/reference/convert.h"
-#include "tools/kvq-run/Cache.h"
 
 #include <Eigen/Core>
 
@@ -164,7 +163,7 @@ std::string Runner::measure(const Trace &trace, size_t index, LayerErrors &out) 
       exactAttention(shape, rule, trace.tokens, q, cache.dequantize(constants, 'k'),
                      cache.dequantize(constants, 'v'));
   out.layer = tensors.index;
-  out.cacheDigest = cache.digest();
+  out.digests = cache.digests();
   out.method.add(dequantized.out, original.out);
   out.kernel.add(kernel.out, dequantized.out);
   out.total.add(kernel.out, original.out);

@@ -15,6 +15,7 @@
 #include "runtime/format/library.h"
 #include "runtime/format/method.h"
 #include "tools/device/Device.h"
+#include "tools/kvq-run/Cache.h"
 
 #include <memory>
 #include <string>
@@ -38,7 +39,7 @@ struct LayerErrors {
   /// at its best.
   SquaredError rounding;
   SquaredError projectedMethod, projectedTotal; ///< after W_O
-  std::string cacheDigest;                      ///< SHA-256 of the pages
+  Digests digests;
   double lseMethod = 0, lseKernel = 0;          ///< largest absolute differences of the log-sum-exp
 
   void add(const LayerErrors &other);

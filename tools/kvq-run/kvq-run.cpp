@@ -52,7 +52,9 @@ void printJson(const std::string &library, const kvq::Trace &trace, const kvq::R
   for (const kvq::LayerErrors &errors : report.layers) {
     Json entry = {{"layer", errors.layer},
                   {"bits_per_element", report.bitsPerElement},
-                  {"cache_sha256", errors.cacheDigest}};
+                  {"cache_sha256", errors.digests.cache},
+                  {"out_sha256", errors.digests.out},
+                  {"lse_sha256", errors.digests.lse}};
     entry.update(errorsOf(errors));
     layers.push_back(entry);
   }
@@ -88,7 +90,7 @@ void printTable(const kvq::Trace &trace, const kvq::Report &report) {
   for (const kvq::LayerErrors &errors : report.layers)
     std::printf("%sbytes of the cache of layer %lld: sha256 %s\n",
                 &errors == &report.layers.front() ? "\n" : "", (long long)errors.layer,
-                errors.cacheDigest.c_str());
+                errors.digests.cache.c_str());
   std::fputs(kLegend, stdout);
 }
 
