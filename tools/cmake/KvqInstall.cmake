@@ -42,3 +42,17 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/kvqConfig.cmake" "${CMAKE_CURRENT_BIN
 file(RELATIVE_PATH KVQ_PREFIX_FROM_PC "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/kvq.pc.in" "${CMAKE_CURRENT_BINARY_DIR}/kvq.pc" @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/kvq.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT runtime)
+
+# The Python package: its modules beside the stripped library, in build/python for tests and in the wheel that
+# runtime/python/pyproject.toml describes (component python).
+set(kvq_python_dir "${CMAKE_BINARY_DIR}/python/kvq_runtime")
+file(GLOB kvq_python_modules CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/runtime/python/kvq_runtime/*.py")
+add_custom_command(OUTPUT "${kvq_python_dir}/libkvq.so"
+  COMMAND "${CMAKE_COMMAND}" -E make_directory "${kvq_python_dir}"
+  COMMAND "${CMAKE_COMMAND}" -E copy ${kvq_python_modules} "${kvq_python_dir}"
+  COMMAND "${CMAKE_STRIP}" -o "${kvq_python_dir}/libkvq.so" $<TARGET_FILE:kvq_runtime>
+  DEPENDS kvq_runtime ${kvq_python_modules} VERBATIM COMMENT "Packing the Python package")
+add_custom_target(kvq_python ALL DEPENDS "${kvq_python_dir}/libkvq.so")
+install(FILES ${kvq_python_modules} "${CMAKE_SOURCE_DIR}/LICENSE" DESTINATION kvq_runtime COMPONENT python
+  EXCLUDE_FROM_ALL)
+install(PROGRAMS "${kvq_python_dir}/libkvq.so" DESTINATION kvq_runtime COMPONENT python EXCLUDE_FROM_ALL)
