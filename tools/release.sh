@@ -10,11 +10,13 @@ usage() {
   cat <<'TEXT'
 usage: tools/release.sh [options]
 Makes kvq-VERSION-linux-ARCH.tar.gz and its .sha256: kvq-compile with LLVM and MLIR inside, the runtime (libkvq.so,
-libkvq.a, headers, CMake package, kvq.pc), the examples and docs/linking.md. In this order:
+libkvq.a, headers, CMake package, kvq.pc), the examples and docs/linking.md; and the wheel of the Python package. In
+this order:
   build    kvq-compile and the runtime, without the shared libraries of LLVM
   stage    install and strip
   check    kvq-compile needs libc, libm, libz and libzstd; libkvq.so needs libc, exports kvq_* and is below 400 KB;
            the staged kvq-compile makes a library for a CPU and sm_90a; test/shell/install.sh passes
+  wheel    tools/scripts/make_wheel.sh
   pack     sorted, dated by the commit: the same files give the same archive
 Options:
   --build DIR    where to build (default: build/static)
@@ -55,9 +57,6 @@ quiet() {
 # needed FILE : the shared libraries that a program names.
 needed() { readelf --dynamic --wide "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 
-# glibc FILE... : the newest version of glibc that one of the files asks for.
-glibc() { readelf --version-info --wide "$@" | grep -oE 'GLIBC_[0-9]+(\.[0-9]+)+' | sort -uV | tail -n1; }
-
 size() { stat -c %s "$1" | numfmt --to=si; }
 
 say "build ($jobs jobs)"
@@ -85,6 +84,9 @@ quiet "compiling an example" env -i PATH="$PATH" HOME=/nonexistent "$compile" do
   --targets sm_90a,cpu -o "$stage/example.kvqlib"
 quiet "the test of the installation" env KVQ_BUILD_DIR="$build" bash test/shell/install.sh
 
+say "wheel"
+wheel="$(bash tools/scripts/make_wheel.sh "$out")"
+
 say "pack"
 archive="$out/$name.tar.gz"
 tar -C "$stage" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" -cf - "$name" |
@@ -93,5 +95,6 @@ tar -C "$stage" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git 
 
 printf '%-12s %8s  needs %s\n' kvq-compile "$(size "$compile")" "$(needed "$compile" | tr '\n' ' ')" \
   libkvq.so "$(size "$(realpath "$runtime")")" "$(needed "$runtime" | tr '\n' ' ')"
-echo "both need $(glibc "$compile" "$runtime") or later; kvq-compile calls cc or ld to link CPU kernels"
+echo "both need glibc $(newest_glibc "$compile" "$runtime") or later; kvq-compile calls cc or ld to link CPU kernels"
+echo "$wheel: $(size "$wheel")"
 echo "$archive: $(size "$archive"), sha256 $(cut -d' ' -f1 "$archive.sha256"), after $((SECONDS / 60)) min $((SECONDS % 60)) s"

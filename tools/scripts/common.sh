@@ -39,6 +39,9 @@ find_python() {
   return 1
 }
 
+# newest_glibc FILE... : the newest version of glibc that one of the files asks for, "2.35".
+newest_glibc() { readelf --version-info --wide "$@" | grep -oP 'GLIBC_\K[0-9]+(\.[0-9]+)+' | sort -uV | tail -n1; }
+
 # configure PRESET : quiet when it works, the end of CMake's output when not. CMake runs again by itself when a
 # CMakeLists.txt changes, so an existing folder is configured anew only to switch presets.
 configure() {
