@@ -215,6 +215,13 @@ class Attention(WithLibrary):
             self.library.append(k[t:t + 1], cache.v[t:t + 1], cache.slots[t:t + 1].astype(numpy.int32), other.pool)
         numpy.testing.assert_array_equal(cache.pool.view.tensor, other.pool.view.tensor)
 
+    def test_strides_of_an_axis_of_one_are_free(self):
+        cache, other = Cache(self.library), Cache(self.library)
+        odd = numpy.lib.stride_tricks.as_strided(cache.k, (1, KV_HEADS, DIM), (2, 2 * DIM, 2))
+        self.library.append(odd, cache.v[:1], cache.slots[:1], cache.pool)
+        self.library.append(cache.k[:1], cache.v[:1], cache.slots[:1], other.pool)
+        numpy.testing.assert_array_equal(cache.pool.view.tensor, other.pool.view.tensor)
+
     def test_planned_and_ragged_calls_give_the_same(self):
         cache = Cache(self.library)
         self.library.append(cache.k, cache.v, cache.slots, cache.pool)
@@ -376,6 +383,17 @@ class Refusals(WithLibrary):
         self.assertEqual([_tensors.stream_address(s, []) for s in (5, None, Stream(), Protocol())], [5, 0, 17, 18])
         with self.assertRaisesRegex(TypeError, "stream: expected a number or an object"):
             _tensors.stream_address("0", [])
+
+
+class Example(WithLibrary):
+    name = "int2"
+
+    def test_prints_what_the_guide_says(self):
+        done = subprocess.run([sys.executable, ROOT / "docs/examples/python/attend.py", self.path], capture_output=True,
+                              text=True, env={"PYTHONPATH": str(ROOT / "build/python")})
+        printed = (done.stdout + done.stderr).splitlines()[-1]
+        self.assertEqual(printed, "attention over 100 tokens: -1.00 1.00 1.00 -1.00 ...")
+        self.assertIn(printed, (ROOT / "docs/python.md").read_text())
 
 
 class SameBits(WithLibrary):

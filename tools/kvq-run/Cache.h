@@ -14,8 +14,8 @@
 
 namespace kvq {
 
-/// SHA-256 as 64 hexadecimal digits: of all bytes of the pages, unwritten ones ff, and of what the kernels returned, out
-/// [Tq, Hq, D] and lse [Tq, Hq] of f32.
+/// SHA-256 as 64 hexadecimal digits: of all bytes of the pages, unwritten ones ff, and of what the
+/// kernels returned, out [Tq, Hq, D] and lse [Tq, Hq] of f32.
 struct Digests {
   std::string cache, out, lse;
 };
@@ -51,7 +51,7 @@ private:
   Buffer pool;
   std::vector<uint8_t> records; ///< the pool's bytes after append
   Digests written;
-  std::vector<int32_t> table;   ///< page ids, descending, so that a table that is not read shows
+  std::vector<int32_t> table; ///< page ids, descending, so that a table that is not read shows
 };
 
 } // namespace kvq

@@ -40,7 +40,7 @@ struct LayerErrors {
   SquaredError rounding;
   SquaredError projectedMethod, projectedTotal; ///< after W_O
   Digests digests;
-  double lseMethod = 0, lseKernel = 0;          ///< largest absolute differences of the log-sum-exp
+  double lseMethod = 0, lseKernel = 0; ///< largest absolute differences of the log-sum-exp
 
   void add(const LayerErrors &other);
 };

@@ -61,8 +61,11 @@ class View:
         kind = _KINDS.get(raw.dtype.code, "type ")
         self.dtype = kind + ("" if kind == "bool" else str(raw.dtype.bits))
         self.shape = tuple(raw.shape[: raw.ndim])
-        strides = raw.strides[: raw.ndim] if raw.strides else _dense(self.shape)
-        self.strides = tuple(stride * self.item for stride in strides)
+        dense = _dense(self.shape)
+        strides = raw.strides[: raw.ndim] if raw.strides else dense
+        # A stride along an axis of one is never used, and PyTorch gives 1 there.
+        self.strides = tuple(self.item * (stride if extent > 1 else step)
+                             for extent, stride, step in zip(self.shape, strides, dense))
         self.device = (raw.device.type, raw.device.id)
         # An empty tensor may have no memory.
         self.data = (raw.data or 0) + raw.byte_offset
@@ -76,13 +79,13 @@ class View:
         if not fits or self.dtype not in dtypes:
             wanted = ", ".join("any" if number is None else str(number) for number in shape)
             raise ValueError(f"{self.name}: expected {dtypes[0]} of shape [{wanted}], got {self}")
-        if contiguous and self.count() > 1 and self.strides != tuple(s * self.item for s in _dense(self.shape)):
+        if contiguous and self.strides != tuple(s * self.item for s in _dense(self.shape)):
             raise ValueError(f"{self.name}: expected a contiguous tensor, got strides {list(self.strides)} in bytes")
         return self
 
     def dense_rows(self):
         """Holds that the last axis is contiguous. Returns self."""
-        if self.shape[-1] > 1 and self.strides[-1] != self.item:
+        if self.strides[-1] != self.item:
             raise ValueError(f"{self.name}: expected a contiguous last axis, got {self.strides[-1]} bytes from "
                              f"one number to the next")
         return self
