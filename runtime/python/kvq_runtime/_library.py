@@ -3,6 +3,7 @@
 
 import ctypes
 import json
+import os
 import typing
 
 from . import _abi
@@ -26,7 +27,7 @@ def open(path, *, target="cpu", allow_host_code=False, threads=0):
     """Opens a library file. `target` is "cpu" or "cuda" (the device that is current; torch.cuda.set_device and one use
     of it make one current). `allow_host_code` is needed on the CPU: the kernels in the file are machine code, so give
     it for files that you trust like a program. Errors: Error."""
-    return Library(C.kvq_open, str(path).encode(), target=target, allow_host_code=allow_host_code, threads=threads)
+    return Library(C.kvq_open, os.fsencode(path), target=target, allow_host_code=allow_host_code, threads=threads)
 
 
 def open_memory(data, *, target="cpu", allow_host_code=False, threads=0):
