@@ -17,7 +17,7 @@ def KVQ_AttentionOp : KVQ_AttentionBase<"attention"> {
     (q_heads / kv_heads). Query and result are model rows, whatever the pipelines do:
     `kvq-place-rotations` mends the bases. `softcap(c)` replaces a logit l by c tanh(l / c);
     `window(n)` keeps the last n tokens; `sinks(@t::@e)` adds one learned column per query head to
-    the softmax; `q_len(n)` is the number of query tokens of a sequence.
+    the softmax: its logits go into the library, and serve calls that bring none; `q_len(n)` is the number of query tokens of a sequence.
 
     Constraints: scale and softcap are positive and finite; window and q_len are at least 1; sinks
     are a constant [layers or 1, q_heads, 1]; query and result have no basis and no center, and the
@@ -54,13 +54,14 @@ def KVQ_FusedAttentionOp : KVQ_AttentionBase<"fused_attention"> {
   let description = [{
     As `kvq.attention`, but the query must stand in the basis of the cached keys, and the result is
     in the basis of the cached values. `add_key_mean` adds scale q.mu to each logit before the
-    softcap; `fix_lse` adds it to the exported log-sum-exp; `add_value_mean` adds mu sum(p) /
+    softcap; `fix_lse` adds it to the log-sum-exp of the keys when partial results are merged,
+    before a learned sink joins them and before it is exported; `add_value_mean` adds mu sum(p) /
     denominator to the output. `folding` says where each factor of the dequantization went
     (`kvq-fuse-attention`).
 
     Constraints: those of `kvq.attention`, but that the query's basis equals the key pipeline's and
-    the result's equals the value pipeline's; a centred key with a softcap or learned sinks needs
-    `add_key_mean`, which excludes `fix_lse`; a centred value needs `add_value_mean`; no flag is set
+    the result's equals the value pipeline's; a centred key with a softcap needs `add_key_mean`,
+    which excludes `fix_lse`, and with learned sinks alone `fix_lse`; a centred value needs `add_value_mean`; no flag is set
     for a mean that does not exist.
 
     ```mlir

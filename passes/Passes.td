@@ -103,8 +103,8 @@ def PlaceRotations : Pass<"kvq-place-rotations", "::mlir::ModuleOp"> {
 
     A mean subtracted from K shifts every logit of a query by scale q.mu. Softmax ignores it, and
     - a softcap does not: the shift is added before it (`add_key_mean`);
-    - the exported log-sum-exp is mended (`fix_lse`);
-    - a learned sink without softcap is refused: its column is not shifted, and there is no place to mend it.
+    - without one, the log-sum-exp is mended where partial results are merged (`fix_lse`): a learned sink, which is not
+      shifted, joins behind that.
 
     A mean subtracted from V is added to the output (`add_value_mean`).
 

@@ -137,7 +137,7 @@ kvq.pipeline @plain {
 }
 kvq.cache @c {key = @centred, value = @plain, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
 func.func @f(%q: !kvq.rows<?x64xbf16>) -> !kvq.rows<?x64xbf16> {
-  // expected-error @below {{expects add_key_mean: a learned sink is not shifted by the key mean}}
+  // expected-error @below {{expects fix_lse: a learned sink is not shifted by the key mean}}
   %o = kvq.fused_attention %q, @c scale(0.125) sinks(@calib::@s) : !kvq.rows<?x64xbf16> -> !kvq.rows<?x64xbf16>
   return %o : !kvq.rows<?x64xbf16>
 }

@@ -22,6 +22,10 @@ kvq.constants @calib {
   kvq.constant @key_mean source("k.mean") : tensor<2x3x32xf32>
   kvq.constant @value_mean source("k.mean") : tensor<2x3x32xf32>
 }
+// CHECK: kvq.constant @sinks source("sinks") : tensor<2x3x1xf32> = dense_resource<model.sinks>
+kvq.constants @model {
+  kvq.constant @sinks source("sinks") : tensor<2x3x1xf32>
+}
 kvq.pipeline @key {
   %x = kvq.rows : !rows
   %c = kvq.center %x by @calib::@key_mean : !rows
@@ -39,7 +43,15 @@ kvq.pipeline @value {
 kvq.cache @first {key = @key, value = @key, q_heads = 3, kv_heads = 3, layers = 2, page = 64, at = [11, 2]}
 kvq.cache @second {key = @value, value = @value, q_heads = 3, kv_heads = 3, layers = 2, page = 64, at = [10, 2]}
 
+// An attention over a cache uses its learned sinks.
+func.func @decode(%q: !rows) -> !rows {
+  %o = kvq.attention %q, @first scale(0.5) causal sinks(@model::@sinks) : !rows -> !rows
+  return %o : !rows
+}
+
 // The mean of layer 11 is 2, 2 + 1/64 to 4 + 31/64; that of layer 10 begins with 1, 1 + 1/64, that of layer 2 with 0, 1/64.
 // CHECK: calib.key_mean: "0x040000000000004000000140
 // CHECK-SAME: 00808F40000000000000803C
 // CHECK: calib.value_mean: "0x040000000000803F0000823F
+// The sinks of layer 11 are 3, 3.25, 3.5; those of layer 2 are 1, 1.25, 1.5.
+// CHECK: model.sinks: "0x0400000000004040000050400000604{{0+}}803F0000A03F0000C03F"

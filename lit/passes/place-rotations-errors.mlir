@@ -5,29 +5,6 @@
 // CHECK: error: kvq-place-rotations expects output=rotate or output=weights, got 'bias'
 
 !rows = !kvq.rows<?x64xbf16>
-!c = !kvq.rows<?x64xbf16, center = [@calib::@m]>
-kvq.constants @calib {
-  kvq.constant @m source("k.mean") : tensor<2x3x64xf32>
-  kvq.constant @sinks source("sinks") : tensor<2x9x1xf32>
-}
-kvq.pipeline @key {
-  %x = kvq.rows : !rows
-  // expected-note @below {{the keys are centred here}}
-  %c = kvq.center %x by @calib::@m : !rows
-  %g = kvq.group %c along channel size 64 : !c
-  %q = kvq.round %g to i2 half_up min_form params f16 stored : !kvq.grouped<!c, 64>
-  kvq.pack %q native : !kvq.codes<!c, 64, 2, min_form, f16>
-}
-kvq.cache @cache {key = @key, value = @key, q_heads = 9, kv_heads = 3, layers = 2, page = 64}
-func.func @sink(%q: !rows) -> !rows {
-  // expected-error @below {{cannot read centred keys beside learned sinks without a softcap: the mean shifts every logit but not the sink @calib::@sinks}}
-  %o = kvq.attention %q, @cache scale(0.125) causal sinks(@calib::@sinks) : !rows -> !rows
-  return %o : !rows
-}
-
-// -----
-
-!rows = !kvq.rows<?x64xbf16>
 !h = !kvq.rows<?x64xbf16, basis = [hadamard<64>]>
 // expected-note @below {{the values are rotated here}}
 kvq.pipeline @turned {

@@ -130,6 +130,14 @@ func.func @softmax(%q: !rows) -> !rows {
   return %o : !rows
 }
 
+// So does a learned sink: it joins the log-sum-exp behind that.
+// CHECK-LABEL: func.func @sink
+// CHECK:       kvq.fused_attention %{{.*}}, @keys scale(1.250000e-01) causal sinks(@calib::@sinks) fix_lse :
+func.func @sink(%q: !rows) -> !rows {
+  %o = kvq.attention %q, @keys scale(0.125) causal sinks(@calib::@sinks) : !rows -> !rows
+  return %o : !rows
+}
+
 // A softcap sees the shift: it is put back before the cap, and then the log-sum-exp is right. So is a sink beside it.
 // CHECK-LABEL: func.func @softcap
 // CHECK:       kvq.fused_attention %{{.*}}, @keys scale(1.250000e-01) causal softcap(3.000000e+01) sinks(@calib::@sinks) add_key_mean :

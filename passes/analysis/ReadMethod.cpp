@@ -111,12 +111,23 @@ static ::kvq::AttentionMethod readAttention(CacheOp cache, FusedAttentionOp atte
   return method;
 }
 
+/// What a method holds of constants: those of the sides, then the learned sinks.
+static void readConstants(::kvq::CacheMethod &method, CacheOp cache, FusedAttentionOp attention,
+                          ConstantTable &table) {
+  method.key = readSide(cache.getKeyPipeline(), table);
+  method.value = readSide(cache.getValuePipeline(), table);
+  if (SymbolRefAttr sinks = attention.getSinksAttr())
+    method.attention.sinks = table.indexOf(attention, sinks);
+  method.constants = table.constants();
+}
+
 /// Layers and heads in full, and offsets one after the other.
 static void layOutConstants(::kvq::CacheMethod &method) {
   int64_t offset = 0;
-  for (::kvq::Constant &constant : method.constants) {
+  for (auto [index, constant] : llvm::enumerate(method.constants)) {
+    const bool sinks = static_cast<int>(index) == method.attention.sinks;
     constant.shape[0] = method.layers;
-    constant.shape[1] = method.kv_heads;
+    constant.shape[1] = sinks ? method.q_heads : method.kv_heads;
     constant.offset = offset;
     int64_t bytes = sizeof(float);
     for (int64_t extent : constant.shape)
@@ -126,9 +137,6 @@ static void layOutConstants(::kvq::CacheMethod &method) {
 }
 
 FailureOr<::kvq::CacheMethod> readMethod(CacheOp cache, FusedAttentionOp attention) {
-  if (attention.getSinksAttr())
-    return attention.emitOpError("expects attention without sinks: a library does not hold them, "
-                                 "give them to each call of kvq_decode");
   if (attention.getQLen() > 16)
     return attention.emitOpError("expects q_len of 1 to 16, got ") << attention.getQLen();
   ::kvq::CacheMethod method;
@@ -139,12 +147,10 @@ FailureOr<::kvq::CacheMethod> readMethod(CacheOp cache, FusedAttentionOp attenti
   method.page = static_cast<int>(cache.getPage());
   method.sink = static_cast<int>(cache.getSink());
   method.recent = static_cast<int>(cache.getRecent());
-  ConstantTable table;
-  method.key = readSide(cache.getKeyPipeline(), table);
-  method.value = readSide(cache.getValuePipeline(), table);
-  method.constants = table.constants();
-  layOutConstants(method);
   method.attention = readAttention(cache, attention);
+  ConstantTable table;
+  readConstants(method, cache, attention, table);
+  layOutConstants(method);
   return method;
 }
 
@@ -173,11 +179,11 @@ static void broadcast(ArrayRef<float> values, ArrayRef<int64_t> from, ArrayRef<i
     }
 }
 
-LogicalResult packConstants(::kvq::CacheMethod &method, CacheOp cache, std::vector<char> &blob) {
+LogicalResult packConstants(const ::kvq::CacheMethod &method, CacheOp cache,
+                            FusedAttentionOp attention, std::vector<char> &blob) {
+  ::kvq::CacheMethod again;
   ConstantTable table;
-  readSide(cache.getKeyPipeline(), table);
-  readSide(cache.getValuePipeline(), table);
-  layOutConstants(method);
+  readConstants(again, cache, attention, table);
   blob.clear();
   for (auto [constant, entry] : llvm::zip_equal(method.constants, table.ops())) {
     ConstantOp op = entry;

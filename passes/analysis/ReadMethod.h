@@ -33,15 +33,15 @@ private:
 bool rotatesOutputBack(FusedAttentionOp attention);
 
 /// The method of `cache` as `attention` reads it. Constants get their shape, [layers, kv_heads,
-/// ...], and the offset that `packConstants` writes them to. Fails with a diagnostic on an
-/// attention that a method cannot describe: learned sinks, or more query tokens than a call may
-/// have.
+/// ...] or [layers, q_heads, 1] of learned sinks, and the offset that `packConstants` writes them
+/// to. Fails with a diagnostic on an attention with more query tokens than a call may have.
 FailureOr<::kvq::CacheMethod> readMethod(CacheOp cache, FusedAttentionOp attention);
 
 /// Writes the values of the constants of `method` into `blob`, f32 little-endian, each at a
 /// multiple of 64 bytes; an extent of 1 is repeated over layers or heads. Fails with a diagnostic
 /// on a constant without a value.
-LogicalResult packConstants(::kvq::CacheMethod &method, CacheOp cache, std::vector<char> &blob);
+LogicalResult packConstants(const ::kvq::CacheMethod &method, CacheOp cache,
+                            FusedAttentionOp attention, std::vector<char> &blob);
 
 /// The values of a constant, dense or a resource; failure with a diagnostic when it has none.
 FailureOr<SmallVector<float>> constantValues(ConstantOp constant);

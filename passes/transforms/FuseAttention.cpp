@@ -61,7 +61,7 @@ struct FuseAttention : impl::FuseAttentionBase<FuseAttention> {
 
   folding::Plan planKey(FusedAttentionOp op, PipelineOp pipeline) {
     folding::ScoreRules rules;
-    rules.shiftInvariant = !op.getSoftcapAttr() && !op.getSinksAttr();
+    rules.shiftInvariant = !op.getSoftcapAttr();
     rules.exportsLogSumExp = op.getFixLse();
     return folding::placeKey(composition(pipeline, false), rules);
   }

@@ -52,6 +52,16 @@ bool uses(PipelineOp pipeline, ConstantOp constant) {
   });
 }
 
+/// Whether an attention over `cache` has its learned sinks in `constant`.
+bool usesAsSinks(CacheOp cache, ConstantOp constant) {
+  bool found = false;
+  cache->getParentOfType<ModuleOp>().walk([&](AttentionOp op) {
+    found |= op.getSinksAttr() && op.getCacheAttr().getAttr() == cache.getSymNameAttr() &&
+             SymbolTable::lookupNearestSymbolFrom<ConstantOp>(op, op.getSinksAttr()) == constant;
+  });
+  return found;
+}
+
 /// The largest entry of |R R^T - I|.
 double orthogonalityError(ArrayRef<float> matrix, int64_t dim) {
   double worst = 0;
@@ -156,13 +166,13 @@ private:
     return values;
   }
 
-  /// The caches whose pipelines use `op` and that say at which layers of the model they serve; they
-  /// must agree.
+  /// The caches whose pipelines or attention use `op` and that say at which layers of the model
+  /// they serve; they must agree.
   FailureOr<CacheOp> cacheWithLayers(ConstantOp op) {
     CacheOp first;
     for (CacheOp cache : module.getOps<CacheOp>()) {
-      if (!cache.getAt() ||
-          !(uses(cache.getKeyPipeline(), op) || uses(cache.getValuePipeline(), op)))
+      if (!cache.getAt() || !(uses(cache.getKeyPipeline(), op) ||
+                              uses(cache.getValuePipeline(), op) || usesAsSinks(cache, op)))
         continue;
       if (first && first.getAtAttr() != cache.getAtAttr()) {
         InFlightDiagnostic diag = op.emitOpError("expects one list of layers in the caches that "

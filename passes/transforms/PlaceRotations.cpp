@@ -15,10 +15,6 @@ namespace {
 
 bool isCentred(PipelineOp pipeline) { return !pipeline.getStoredRows().getCenter().empty(); }
 
-CenterOp centerOf(PipelineOp pipeline) {
-  return *pipeline.getBody().front().getOps<CenterOp>().begin();
-}
-
 /// Rotates `rows` by `factors` into rows of `element`.
 Value rotate(OpBuilder &builder, Location loc, Value rows, ArrayAttr factors, Type element) {
   TypeAttr as;
@@ -40,7 +36,7 @@ struct PlaceRotations : impl::PlaceRotationsBase<PlaceRotations> {
     getOperation().walk([&](AttentionOp op) { attentions.push_back(op); });
     // Check everything first: a refused module is left as it was.
     for (AttentionOp op : attentions)
-      if (failed(checkShift(op)) || failed(checkWeights(op)))
+      if (failed(checkWeights(op)))
         return signalPassFailure();
     for (AttentionOp op : attentions)
       place(op);
@@ -54,19 +50,6 @@ struct PlaceRotations : impl::PlaceRotationsBase<PlaceRotations> {
 
   ArrayAttr valueBasis(AttentionOp op) {
     return cacheOf(op).getValuePipeline().getStoredRows().getBasis();
-  }
-
-  /// The shift of a centred key needs a place unless softmax alone sees the logits.
-  LogicalResult checkShift(AttentionOp op) {
-    PipelineOp key = cacheOf(op).getKeyPipeline();
-    if (!isCentred(key) || !op.getSinksAttr() || op.getSoftcap())
-      return success();
-    InFlightDiagnostic diag =
-        op.emitOpError("cannot read centred keys beside learned sinks without a softcap: the mean "
-                       "shifts every logit but not the sink ")
-        << op.getSinksAttr();
-    diag.attachNote(centerOf(key).getLoc()) << "the keys are centred here";
-    return diag;
   }
 
   /// Rows in another basis may leave through a return only: the output projection comes next.

@@ -34,7 +34,7 @@ struct PrintMethod : impl::PrintMethodBase<PrintMethod> {
     if (failed(method))
       return failure();
     std::vector<char> blob;
-    if (constants && failed(packConstants(*method, cache, blob)))
+    if (constants && failed(packConstants(*method, cache, attention, blob)))
       return failure();
     llvm::outs() << ::kvq::methodText(*method);
     if (!constants)

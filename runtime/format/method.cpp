@@ -349,6 +349,13 @@ ElementType SideMethod::storedRows() const {
   return type;
 }
 
+int64_t CacheMethod::sinksOffset(int64_t layer) const {
+  if (attention.sinks < 0)
+    return -1;
+  const Constant &constant = constants[size_t(attention.sinks)];
+  return constant.offset + (constant.shape[0] == 1 ? 0 : layer) * q_heads * int64_t(sizeof(float));
+}
+
 RecordSpec CacheMethod::record() const {
   RecordSpec spec;
   spec.page = page;

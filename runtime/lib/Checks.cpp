@@ -160,14 +160,11 @@ template <typename Kernel> void setTable(Kernel &out, const kvq_page_table &tabl
 
 /// The caller's, or those of the library.
 const float *sinksOf(const DecodeShape &shape, const kvq_decode_args &args, const void *constants) {
-  const CacheMethod &method = shape.call.format->method;
-  if (args.sinks || method.attention.sinks < 0)
+  const int64_t offset = shape.call.format->method.sinksOffset(shape.call.layer);
+  if (args.sinks || offset < 0)
     return args.sinks;
-  const Constant &constant = method.constants[size_t(method.attention.sinks)];
-  const int64_t layer = constant.shape[0] == 1 ? 0 : shape.call.layer;
-  const int64_t head = layer * method.q_heads + shape.call.firstHead * shape.ratio;
-  const char *base = static_cast<const char *>(constants) + constant.offset;
-  return reinterpret_cast<const float *>(base) + head;
+  const char *base = static_cast<const char *>(constants) + offset;
+  return reinterpret_cast<const float *>(base) + shape.call.firstHead * shape.ratio;
 }
 
 } // namespace

@@ -23,15 +23,15 @@ TOKENS, KV_HEADS, Q_HEADS, DIM, PAGE = 150, 3, 9, 64, 64
 WINDOWED = (("page = 64}", "page = 64, sink = 4, recent = 32}"),)
 
 
-def compile_library(folder, name, edits=()):
-    """A library of docs/examples/NAME.mlir, of which `edits` replace text."""
+def compile_library(folder, name, edits=(), more=""):
+    """A library of docs/examples/NAME.mlir, of which `edits` replace text, with `more` behind it."""
     text = (ROOT / f"docs/examples/{name}.mlir").read_text()
     for old, new in edits:
         if old not in text:
             raise ValueError(f"{name}.mlir does not hold {old!r}")
         text = text.replace(old, new)
     source, library = pathlib.Path(folder, f"{name}.mlir"), pathlib.Path(folder, f"{name}{len(edits)}.kvqlib")
-    source.write_text(text)
+    source.write_text(text + more)
     subprocess.run([BIN / "kvq-compile", source, "--targets", "cpu", "-o", library], check=True, capture_output=True)
     return library
 
@@ -122,13 +122,13 @@ class Abi(unittest.TestCase):
 
 
 class WithLibrary(unittest.TestCase):
-    name, edits = "hadamard_clip_int2", ()
+    name, edits, more = "hadamard_clip_int2", (), ""
 
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        cls.path = compile_library(cls.folder.name, cls.name, cls.edits)
+        cls.path = compile_library(cls.folder.name, cls.name, cls.edits, cls.more)
 
     def setUp(self):
         self.library = kvq.open(self.path, allow_host_code=True)
@@ -306,6 +306,47 @@ class WindowsTest(WithLibrary):
         expected, sums = attention(wide(cache.q[0]), keys, values, TOKENS)
         self.assertLess(numpy.linalg.norm(wide(out[0]) - expected) / numpy.linalg.norm(expected), 2.0 ** -8)
         self.assertLess(numpy.abs(lse[0] - sums).max(), 1e-4)
+
+
+class LearnedSinks(WithLibrary):
+    """Of the library's own, one for each layer and query head."""
+
+    logits = [[round(0.5 * layer + 0.25 * head - 1, 2) for head in range(Q_HEADS)] for layer in range(2)]
+    more = f"""
+kvq.constants @model {{
+  kvq.constant @sinks : tensor<2x{Q_HEADS}x1xf32> =
+    dense<{[[[float(x)] for x in layer] for layer in logits]}> : tensor<2x{Q_HEADS}x1xf32>
+}}
+func.func @decode(%q: !kvq.rows<?x64xbf16>) -> !kvq.rows<?x64xbf16> {{
+  %o = kvq.attention %q, @cache scale(0.125) causal sinks(@model::@sinks)
+    : !kvq.rows<?x64xbf16> -> !kvq.rows<?x64xbf16>
+  return %o : !kvq.rows<?x64xbf16>
+}}
+"""
+
+    def test_are_those_of_the_layer_and_the_heads(self):
+        self.assertEqual(self.library.geometry().sinks, 1)
+        for layer in range(2):
+            for first, heads in ((0, KV_HEADS), (1, 2)):
+                cache = Cache(self.library)
+                cache.pool = self.library.pool(memory(3, heads, self.library.page().head_stride), layer=layer,
+                                               first_head=first)
+                self.library.append(cache.k[:, :heads], cache.v[:, :heads], cache.slots, cache.pool)
+                ratio = Q_HEADS // KV_HEADS
+                cache.q = cache.q[:, :heads * ratio]
+                own = self.decode(cache)
+                logits = numpy.array(self.logits[layer][first * ratio:(first + heads) * ratio], numpy.float32)
+                for got, given in zip(own, self.decode(cache, sinks=logits)):
+                    numpy.testing.assert_array_equal(got, given)
+                others = self.decode(cache, sinks=logits + 1)
+                self.assertTrue((others[1] > own[1]).all())
+
+    def decode(self, cache, **options):
+        out, lse = numpy.zeros_like(cache.q[:1]), numpy.zeros((1, cache.q.shape[1]), numpy.float32)
+        workspace = self.library.workspace(memory(self.library.workspace_size(batch=1, max_length=TOKENS)))
+        self.library.decode(cache.q[:1], out, cache.pool, cache.table(), numpy.array([TOKENS], numpy.int32), lse=lse,
+                            max_length=TOKENS, workspace=workspace, **options)
+        return out, lse
 
 
 class Refusals(WithLibrary):

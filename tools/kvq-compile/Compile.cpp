@@ -281,7 +281,8 @@ FailureOr<FormatArtifact> Compiler::generateCache(const CacheAttention &found, s
   FormatArtifact artifact{*method};
   artifact.level = options.level;
   std::vector<char> constants;
-  if (options.emit == EmitKind::library && failed(packConstants(artifact.method, cache, constants)))
+  if (options.emit == EmitKind::library &&
+      failed(packConstants(artifact.method, cache, found.attention, constants)))
     return failure();
   artifact.constants.assign(constants.begin(), constants.end());
   if (options.cpu && failed(build(format, "cpu", [&](TargetBuild &build) {

@@ -58,6 +58,20 @@ std::vector<double> project(const std::vector<double> &rows, const Trace &trace,
 
 kvq_element elementOf(ElementType type) { return type == ElementType::f16 ? KVQ_F16 : KVQ_BF16; }
 
+/// The attention of a library, in a layer.
+AttentionRule ruleOf(const CacheMethod &method, ByteSpan constants, int64_t layer) {
+  AttentionRule rule;
+  rule.scale = method.attention.scale, rule.causal = method.attention.causal;
+  rule.softcap = method.attention.softcap, rule.window = method.attention.window;
+  if (const int64_t offset = method.sinksOffset(layer); offset >= 0) {
+    std::vector<float> sinks(static_cast<size_t>(method.q_heads));
+    std::memcpy(sinks.data(), static_cast<const char *>(constants.data) + offset,
+                sinks.size() * sizeof(float));
+    rule.sinks.assign(sinks.begin(), sinks.end());
+  }
+  return rule;
+}
+
 std::string oneLine(std::string text) {
   for (size_t at; (at = text.find('\n')) != std::string::npos;)
     text.replace(at, 1, "; ");
@@ -127,6 +141,7 @@ std::string Runner::checkTrace(const Trace &trace) const {
   use.key_rows = use.value_rows = use.query_rows = elementOf(trace.element);
   use.page_tokens = int32_t(page);
   use.q_length = 1;
+  use.sink = use.recent = -1; // the cache here is one of records alone
   if (kvq_supports(library.get(), &use, nullptr, 0, nullptr) != KVQ_OK)
     return oneLine(kvq_last_error());
   if (method.layers != 1 && size_t(method.layers) != trace.layers.size())
@@ -141,8 +156,8 @@ std::string Runner::checkTrace(const Trace &trace) const {
 std::string Runner::measure(const Trace &trace, size_t index, LayerErrors &out) {
   const TraceLayer &tensors = trace.layers[index];
   const Constants constants(method, view.formats.front().constants.data);
-  LayerCache cache(*device, library.get(), method, trace, page,
-                   method.layers == 1 ? 0 : int64_t(index));
+  const int64_t layer = method.layers == 1 ? 0 : int64_t(index);
+  LayerCache cache(*device, library.get(), method, trace, page, layer);
   if (std::string error = cache.append(tensors); !error.empty())
     return error;
   AttentionResult kernel;
@@ -151,8 +166,7 @@ std::string Runner::measure(const Trace &trace, size_t index, LayerErrors &out) 
   AttentionShape shape;
   shape.qHeads = int(trace.queryHeads), shape.kvHeads = int(trace.kvHeads);
   shape.keyDim = shape.valueDim = int(trace.headDim), shape.queryRows = trace.queries();
-  AttentionRule rule;
-  rule.scale = method.attention.scale;
+  const AttentionRule rule = ruleOf(method, view.formats.front().constants, layer);
   const std::vector<double> q = widen(*tensors.q);
   auto rows = [&](const TensorView &tensor) {
     return headsFirst(widen(tensor), trace.tokens, trace.kvHeads, trace.headDim);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Writes a small calibration file: a mean and a rotation for three layers, three KV heads, 32 channels.
+"""Writes a small calibration file: a mean, a rotation and learned sinks for three layers, three KV heads, 32 channels.
 
 usage: make_calibration.py OUT [FAULT]
 FAULT: digest, nan, shape, dtype, layers, skew, no-metadata, no-digest, no-json
@@ -32,6 +32,7 @@ def make_tensors(fault):
     for index, layer in enumerate([2, 10, 11]):
         tensors[f"layers.{layer}.k.mean"] = ("F32", [HEADS, DIM], mean(index))
         tensors[f"layers.{layer}.k.rotation"] = ("F32", [HEADS, DIM, DIM], rotation(index))
+        tensors[f"layers.{layer}.sinks"] = ("F32", [HEADS, 1], [1.0 + index + head / 4 for head in range(HEADS)])
     if fault == "nan":
         tensors["layers.10.k.mean"][2][37] = float("nan")
     if fault == "skew":
