@@ -23,7 +23,7 @@ TOKENS, KV_HEADS, Q_HEADS, DIM, PAGE = 150, 3, 9, 64, 64
 WINDOWED = (("page = 64}", "page = 64, sink = 4, recent = 32}"),)
 
 
-def compile_library(folder, name, edits=(), more=""):
+def compile_library(folder, name, edits=(), more="", targets="cpu"):
     """A library of docs/examples/NAME.mlir, of which `edits` replace text, with `more` behind it."""
     text = (ROOT / f"docs/examples/{name}.mlir").read_text()
     for old, new in edits:
@@ -32,7 +32,7 @@ def compile_library(folder, name, edits=(), more=""):
         text = text.replace(old, new)
     source, library = pathlib.Path(folder, f"{name}.mlir"), pathlib.Path(folder, f"{name}{len(edits)}.kvqlib")
     source.write_text(text + more)
-    subprocess.run([BIN / "kvq-compile", source, "--targets", "cpu", "-o", library], check=True, capture_output=True)
+    subprocess.run([BIN / "kvq-compile", source, "--targets", targets, "-o", library], check=True, capture_output=True)
     return library
 
 
@@ -122,13 +122,13 @@ class Abi(unittest.TestCase):
 
 
 class WithLibrary(unittest.TestCase):
-    name, edits, more = "hadamard_clip_int2", (), ""
+    name, edits, more, targets = "hadamard_clip_int2", (), "", "cpu"
 
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(cls.folder.cleanup)
-        cls.path = compile_library(cls.folder.name, cls.name, cls.edits, cls.more)
+        cls.path = compile_library(cls.folder.name, cls.name, cls.edits, cls.more, cls.targets)
 
     def setUp(self):
         self.library = kvq.open(self.path, allow_host_code=True)
@@ -424,6 +424,64 @@ class Refusals(WithLibrary):
         self.assertEqual([_tensors.stream_address(s, []) for s in (5, None, Stream(), Protocol())], [5, 0, 17, 18])
         with self.assertRaisesRegex(TypeError, "stream: expected a number or an object"):
             _tensors.stream_address("0", [])
+
+
+class OnADriverWithoutAGpu(WithLibrary):
+    """test/gpu/fake_driver.c logs what is launched; its decode writes zeros."""
+
+    targets = "sm_90a"
+    program = """
+import sys
+import numpy
+import test_runtime as common
+from test_runtime import kvq
+
+class OnDevice:
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, stream):
+        assert stream == -1, "the package makes no framework wait"
+        capsule = self.array.__dlpack__()
+        raw = common._tensors._Tensor.from_address(common._tensors._capsule_pointer(capsule, b"dltensor"))
+        raw.device.type = 2
+        return capsule
+
+with kvq.open(sys.argv[1], target="cuda") as library:
+    library.load()
+    page, shape = library.page(), library.geometry()
+    device = lambda *shape, dtype=numpy.uint16: OnDevice(numpy.zeros(shape, dtype))
+    pool = library.pool(OnDevice(common.memory(4, page.page_bytes)))
+    k = device(2, shape.kv_heads, shape.key_dim)
+    library.append(k, k, device(2, dtype=numpy.int64), pool, stream=3)
+    size = library.workspace_size(batch=2, max_length=100)
+    step = {"max_length": 100, "workspace": library.workspace(OnDevice(common.memory(size)))}
+    out = OnDevice(numpy.full((2, shape.q_heads, shape.value_dim), 7, numpy.uint16))
+    table, lengths = device(2, 2, dtype=numpy.int32), device(2, dtype=numpy.int32)
+    library.plan(pool, table, lengths, **step)
+    for planned in (True, False):
+        library.decode(device(2, shape.q_heads, shape.key_dim), out, pool, table, lengths, planned=planned, **step)
+    assert not out.array.any()
+    try:
+        library.append(k.array, k, device(2, dtype=numpy.int64), pool)
+    except ValueError as error:
+        print(error)
+"""
+
+    def test_calls_launch_kernels(self):
+        log = pathlib.Path(self.folder.name, "launches")
+        done = subprocess.run([sys.executable, "-c", self.program, self.path], capture_output=True, text=True,
+                              cwd=ROOT / "test/python", env={"KVQ_FAKE_DRIVER_LOG": str(log),
+                                                             "LD_LIBRARY_PATH": str(ROOT / "build/test/gpu/fake")})
+        self.assertEqual(done.stdout, "k: expected CUDA memory, got a tensor of DLPack device (1, 0)\n", done.stderr)
+        self.assertEqual([name.rstrip("0123456789") for name in log.read_text().split()],
+                         ["kvq_append", *["kvq_plan", "kvq_prepare", "kvq_decode"] * 2])
+
+    def setUp(self):
+        """The library opens on the driver alone."""
 
 
 class Example(WithLibrary):
