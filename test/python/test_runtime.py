@@ -1,138 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The Python package on the CPU, with NumPy's tensors; rows of bf16 are the uint16 that hold their bits."""
+"""Calls of the Python package on the CPU, with NumPy's tensors."""
 
-import ctypes
-import pathlib
 import pickle
-import subprocess
-import sys
-import tempfile
 import unittest
 
 import numpy
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = ROOT / "build/bin"
-sys.path[:0] = [str(ROOT / "build/python"), str(ROOT / "tools/scripts")]
-import generate_python_abi  # noqa: E402
-import kvq_runtime as kvq  # noqa: E402
-from kvq_runtime import _abi, _tensors  # noqa: E402
-
-TRACE = ROOT / "test/data/smollm2-135m.trace.safetensors"
-TOKENS, KV_HEADS, Q_HEADS, DIM, PAGE = 150, 3, 9, 64, 64
-WINDOWED = (("page = 64}", "page = 64, sink = 4, recent = 32}"),)
-
-
-def compile_library(folder, name, edits=(), more="", targets="cpu"):
-    """A library of docs/examples/NAME.mlir, of which `edits` replace text, with `more` behind it."""
-    text = (ROOT / f"docs/examples/{name}.mlir").read_text()
-    for old, new in edits:
-        if old not in text:
-            raise ValueError(f"{name}.mlir does not hold {old!r}")
-        text = text.replace(old, new)
-    source, library = pathlib.Path(folder, f"{name}.mlir"), pathlib.Path(folder, f"{name}{len(edits)}.kvqlib")
-    source.write_text(text + more)
-    subprocess.run([BIN / "kvq-compile", source, "--targets", targets, "-o", library], check=True, capture_output=True)
-    return library
-
-
-def bf16(values):
-    """Bits of the nearest bfloat16, ties to even."""
-    bits = values.astype(numpy.float32).view(numpy.uint32)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(numpy.uint16)
-
-
-def wide(bits):
-    return (bits.astype(numpy.uint32) << 16).view(numpy.float32).astype(numpy.float64)
-
-
-def memory(*shape):
-    """Bytes at an address that pools and workspaces take; NaN until they are written."""
-    count = int(numpy.prod(shape))
-    return kvq.aligned(numpy.full(count + kvq.RECORD_ALIGN, 255, numpy.uint8), count).reshape(shape)
-
-
-def attention(q, k, v, length):
-    """Attention in float64 of one query [Q_HEADS, DIM] over the first tokens, and its log-sum-exp."""
-    out, lse = numpy.zeros((Q_HEADS, DIM)), numpy.zeros(Q_HEADS)
-    for head in range(Q_HEADS):
-        group = head // (Q_HEADS // KV_HEADS)
-        logits = k[:length, group] @ q[head] / numpy.sqrt(DIM)
-        weights = numpy.exp(logits - logits.max())
-        out[head] = weights @ v[:length, group] / weights.sum()
-        lse[head] = logits.max() + numpy.log(weights.sum())
-    return out, lse
-
-
-class Cache:
-    """A sequence of random rows in a pool of a library."""
-
-    def __init__(self, library, seed=1, split_heads=False):
-        random = numpy.random.default_rng(seed)
-        self.k, self.v = (bf16(random.standard_normal((TOKENS, KV_HEADS, DIM))) for _ in range(2))
-        self.q = bf16(random.standard_normal((2, Q_HEADS, DIM)))
-        page, pages = library.page(), -(-TOKENS // PAGE)
-        shape = (pages, KV_HEADS, page.head_stride) if split_heads else (pages, page.page_bytes)
-        self.pool = library.pool(memory(*shape))
-        self.ids = numpy.arange(pages, dtype=numpy.int32)[::-1].copy()
-        self.slots = numpy.array([self.ids[t // PAGE] * PAGE + t % PAGE for t in range(TOKENS)], numpy.int64)
-
-    def table(self, batch=1):
-        return numpy.tile(self.ids, (batch, 1))
-
-    def decode(self, library, lengths, **options):
-        """out and lse of query 0 for each length."""
-        batch = len(lengths)
-        q = numpy.repeat(self.q[:1], batch, 0)
-        out, lse = numpy.zeros_like(q), numpy.zeros((batch, Q_HEADS), numpy.float32)
-        size = library.workspace_size(batch=batch, max_length=TOKENS)
-        library.decode(q, out, self.pool, self.table(batch), numpy.array(lengths, numpy.int32), max_length=TOKENS,
-                       workspace=library.workspace(memory(size)), lse=lse, **options)
-        return out, lse
-
-
-class Abi(unittest.TestCase):
-    def test_is_generated_from_the_header(self):
-        self.assertEqual(generate_python_abi.OUTPUT.read_text(),
-                         generate_python_abi.generate(generate_python_abi.HEADER.read_text()),
-                         "run tools/scripts/generate_python_abi.py")
-
-    def test_structs_lie_in_memory_as_those_of_c(self):
-        structs = [s for s in vars(_abi).values() if isinstance(s, type) and issubclass(s, _abi.Struct)]
-        structs.remove(_abi.Struct)
-        self.assertGreater(len(structs), 15)
-        lines, expected = [], []
-        for struct in structs:
-            lines.append(f'printf("%zu\\n", sizeof({struct.__name__}));')
-            expected.append(ctypes.sizeof(struct))
-            for member, _ in struct._fields_:
-                lines.append(f'printf("%zu\\n", offsetof({struct.__name__}, {member}));')
-                expected.append(getattr(struct, member).offset)
-        with tempfile.TemporaryDirectory() as folder:
-            source, program = pathlib.Path(folder, "offsets.c"), pathlib.Path(folder, "offsets")
-            source.write_text("#include <kvq/runtime.h>\n#include <stdio.h>\nint main(void) {\n" + "\n".join(lines) + "}\n")
-            subprocess.run(["cc", "-I", ROOT / "runtime/include", source, "-o", program], check=True)
-            got = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()
-        self.assertEqual([int(number) for number in got], expected)
-
-    def test_numbers_have_their_names(self):
-        self.assertEqual(kvq.Status.OTHER_FORMAT, 9)
-        self.assertEqual(kvq.ReasonCode.KERNEL, 12)
-        self.assertEqual(kvq.MAX_Q_LENGTH, 16)
-
-
-class WithLibrary(unittest.TestCase):
-    name, edits, more, targets = "hadamard_clip_int2", (), "", "cpu"
-
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.folder.cleanup)
-        cls.path = compile_library(cls.folder.name, cls.name, cls.edits, cls.more, cls.targets)
-
-    def setUp(self):
-        self.library = kvq.open(self.path, allow_host_code=True)
-        self.addCleanup(self.library.close)
+from runtime_cases import (DIM, KV_HEADS, PAGE, Q_HEADS, TOKENS, Cache, WithLibrary, attention, kvq, memory, wide)
+from kvq_runtime import _tensors
 
 
 class Queries(WithLibrary):
@@ -274,7 +148,7 @@ class Attention(WithLibrary):
 
 
 class WindowsTest(WithLibrary):
-    name, edits = "int2", WINDOWED
+    name, edits = "int2", (("page = 64}", "page = 64, sink = 4, recent = 32}"),)
 
     def test_tokens_leave_the_ring_for_records(self):
         """All tokens but those of the windows are demoted; their records equal appended ones, and attention sees each
@@ -424,88 +298,6 @@ class Refusals(WithLibrary):
         self.assertEqual([_tensors.stream_address(s, []) for s in (5, None, Stream(), Protocol())], [5, 0, 17, 18])
         with self.assertRaisesRegex(TypeError, "stream: expected a number or an object"):
             _tensors.stream_address("0", [])
-
-
-class OnADriverWithoutAGpu(WithLibrary):
-    """test/gpu/fake_driver.c logs what is launched; its decode writes zeros."""
-
-    targets = "sm_90a"
-    program = """
-import sys
-import numpy
-import test_runtime as common
-from test_runtime import kvq
-
-class OnDevice:
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack_device__(self):
-        return 2, 0
-
-    def __dlpack__(self, stream):
-        assert stream == -1, "the package makes no framework wait"
-        capsule = self.array.__dlpack__()
-        raw = common._tensors._Tensor.from_address(common._tensors._capsule_pointer(capsule, b"dltensor"))
-        raw.device.type = 2
-        return capsule
-
-with kvq.open(sys.argv[1], target="cuda") as library:
-    library.load()
-    page, shape = library.page(), library.geometry()
-    device = lambda *shape, dtype=numpy.uint16: OnDevice(numpy.zeros(shape, dtype))
-    pool = library.pool(OnDevice(common.memory(4, page.page_bytes)))
-    k = device(2, shape.kv_heads, shape.key_dim)
-    library.append(k, k, device(2, dtype=numpy.int64), pool, stream=3)
-    size = library.workspace_size(batch=2, max_length=100)
-    step = {"max_length": 100, "workspace": library.workspace(OnDevice(common.memory(size)))}
-    out = OnDevice(numpy.full((2, shape.q_heads, shape.value_dim), 7, numpy.uint16))
-    table, lengths = device(2, 2, dtype=numpy.int32), device(2, dtype=numpy.int32)
-    library.plan(pool, table, lengths, **step)
-    for planned in (True, False):
-        library.decode(device(2, shape.q_heads, shape.key_dim), out, pool, table, lengths, planned=planned, **step)
-    assert not out.array.any()
-    try:
-        library.append(k.array, k, device(2, dtype=numpy.int64), pool)
-    except ValueError as error:
-        print(error)
-"""
-
-    def test_calls_launch_kernels(self):
-        log = pathlib.Path(self.folder.name, "launches")
-        done = subprocess.run([sys.executable, "-c", self.program, self.path], capture_output=True, text=True,
-                              cwd=ROOT / "test/python", env={"KVQ_FAKE_DRIVER_LOG": str(log),
-                                                             "LD_LIBRARY_PATH": str(ROOT / "build/test/gpu/fake")})
-        self.assertEqual(done.stdout, "k: expected CUDA memory, got a tensor of DLPack device (1, 0)\n", done.stderr)
-        self.assertEqual([name.rstrip("0123456789") for name in log.read_text().split()],
-                         ["kvq_append", *["kvq_plan", "kvq_prepare", "kvq_decode"] * 2])
-
-    def setUp(self):
-        """The library opens on the driver alone."""
-
-
-class Example(WithLibrary):
-    name = "int2"
-
-    def test_prints_what_the_guide_says(self):
-        done = subprocess.run([sys.executable, ROOT / "docs/examples/python/attend.py", self.path], capture_output=True,
-                              text=True, env={"PYTHONPATH": str(ROOT / "build/python")})
-        printed = (done.stdout + done.stderr).splitlines()[-1]
-        self.assertEqual(printed, "attention over 100 tokens: -1.00 1.00 1.00 -1.00 ...")
-        self.assertIn(printed, (ROOT / "docs/python.md").read_text())
-
-
-class SameBits(WithLibrary):
-    def test_by_kvq_run_a_c_program_and_python(self):
-        program = pathlib.Path(self.folder.name, "attend_rows")
-        subprocess.run(["cc", "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-I", ROOT / "runtime/include",
-                        ROOT / "docs/examples/c/attend_rows.c", "-L", ROOT / "build/lib", "-lkvq",
-                        f"-Wl,-rpath,{ROOT / 'build/lib'}", "-o", program], check=True)
-        done = subprocess.run([sys.executable, ROOT / "tools/scripts/same_bits.py", self.path, "--trace", TRACE,
-                               "--kvq-run", BIN / "kvq-run", "--attend-rows", program], capture_output=True, text=True,
-                              env={"PYTHONPATH": str(ROOT / "build/python"), "PATH": "/usr/bin:/bin"})
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(done.stdout.count("the same by kvq-run, C, Python"), 6, done.stdout)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ import os
 import typing
 
 from . import _abi
-from ._abi import Element, ReasonCode, Status, Target
-from ._loader import C, check, last_error
+from ._abi import ReasonCode, Status, Target
+from ._loader import C, check
 from ._memory import PageTable, Pool, Workspace
 from ._tensors import BYTES, ELEMENTS, FLOAT32, INT32, INT64, View, check_devices, stream_address
 
