@@ -30,6 +30,19 @@ static double valueOf(const RecordSide &record, int code, double scale, double z
   }
 }
 
+void toModelBasis(const SideMethod &side, const Constants &constants, RowPlace place,
+                  std::vector<double> &row) {
+  for (auto step = side.steps.rbegin(); step != side.steps.rend(); ++step) {
+    if (step->kind == Step::Kind::rotate)
+      unrotateRow(step->factors, constants, place, row);
+    if (step->kind == Step::Kind::center) {
+      const float *mean = constants.slice(step->constant, place.layer, place.head);
+      for (size_t i = 0; i < row.size(); ++i)
+        row[i] += double(mean[i]);
+    }
+  }
+}
+
 std::vector<double> dequantize(const CacheMethod &method, const RecordLayout &layout,
                                const Constants &constants, RowPlace place, const uint8_t *page,
                                char side, int64_t position, RowBasis basis) {
@@ -44,17 +57,8 @@ std::vector<double> dequantize(const CacheMethod &method, const RecordLayout &la
     const double zero = bits.zero.empty() ? 0 : decodeElement(record.element, bits.zero[i / group]);
     row[i] = valueOf(record, code, scale, zero);
   }
-  if (basis == RowBasis::rotated)
-    return row;
-  for (auto step = source.steps.rbegin(); step != source.steps.rend(); ++step) {
-    if (step->kind == Step::Kind::rotate)
-      unrotateRow(step->factors, constants, place, row);
-    if (step->kind == Step::Kind::center) {
-      const float *mean = constants.slice(step->constant, place.layer, place.head);
-      for (int i = 0; i < record.dim; ++i)
-        row[i] += mean[i];
-    }
-  }
+  if (basis == RowBasis::model)
+    toModelBasis(source, constants, place, row);
   return row;
 }
 

@@ -21,6 +21,10 @@ enum class RowBasis : uint8_t {
   model,   ///< as appended: rotations undone, means added back
 };
 
+/// Undoes the steps of a side on a stored row: rotations backwards, means added back. Clips stay.
+void toModelBasis(const SideMethod &side, const Constants &constants, RowPlace place,
+                  std::vector<double> &row);
+
 /// The row of dim numbers that a page holds for side 'k' or 'v' at `position`, in f64 throughout.
 std::vector<double> dequantize(const CacheMethod &method, const RecordLayout &layout,
                                const Constants &constants, RowPlace place, const uint8_t *page,

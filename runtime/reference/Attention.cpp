@@ -39,20 +39,20 @@ std::vector<double> logitsOf(const AttentionRule &rule, Visible visible, const d
   return logits;
 }
 
-/// Adds softmax(logits) V to `out`, with the sink in the denominator; returns the log-sum-exp of
-/// the logits.
+/// Adds softmax(logits) V to `out`; returns the log-sum-exp. The sink is a logit without a value. A
+/// query that sees no key has no softmax, with a sink or without.
 double combine(const std::vector<double> &logits, const double *sink, const double *values, int dim,
                double *out) {
   if (logits.empty())
     return -INFINITY;
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
+  double largest = *std::max_element(logits.begin(), logits.end());
+  if (sink)
+    largest = std::max(largest, *sink);
+  double sum = sink ? std::exp(*sink - largest) : 0;
   for (double logit : logits)
     sum += std::exp(logit - largest);
-  // A sink far above all logits makes the denominator infinite and the output 0, as it should.
-  const double denominator = sink ? sum + std::exp(*sink - largest) : sum;
   for (size_t t = 0; t < logits.size(); ++t) {
-    const double probability = std::exp(logits[t] - largest) / denominator;
+    const double probability = std::exp(logits[t] - largest) / sum;
     for (int d = 0; d < dim; ++d)
       out[d] += probability * values[int64_t(t) * dim + d];
   }

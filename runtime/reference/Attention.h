@@ -26,12 +26,13 @@ struct AttentionRule {
 
 struct AttentionResult {
   std::vector<double> out; ///< [queryRows, qHeads, valueDim]
-  std::vector<double> lse; ///< [queryRows, qHeads]: natural log-sum-exp of the logits of the keys,
-                           ///< the sink not among them
+  std::vector<double> lse; ///< [queryRows, qHeads]: natural log-sum-exp of the logits, the sink
+                           ///< among them
 };
 
 /// One sequence: queries [queryRows, qHeads, keyDim], keys [kvHeads, length, keyDim], values
-/// [kvHeads, length, valueDim]. A query that sees no key gives zeros and an lse of -inf.
+/// [kvHeads, length, valueDim]. A query that sees no key gives zeros and an lse of -inf, sinks or
+/// not.
 AttentionResult exactAttention(const AttentionShape &shape, const AttentionRule &rule,
                                int64_t length, const std::vector<double> &queries,
                                const std::vector<double> &keys, const std::vector<double> &values);

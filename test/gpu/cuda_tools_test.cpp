@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// gpu-check, kvq-bench and kvq-run as programs, over a driver without a GPU (fake_driver.c): what
-// they launch, and how they end when a kernel is wrong or faults.
+// gpu-check, graph-check, kvq-bench and kvq-run as programs, over a driver without a GPU
+// (fake_driver.c): what they launch, and how they end when a kernel is wrong or faults.
 #include "runtime/format/library.h"
 #include "runtime/format/method.h"
 #include "runtime/format/safetensors.h"
@@ -35,11 +35,13 @@ protected:
   }
 
   /// A library whose GPU code the fake driver takes for what its symbols say.
-  std::string makeLibrary(const std::string &name, float scale, int heads = 2, int dim = 64) {
+  std::string makeLibrary(const std::string &name, float scale, int heads = 2, int dim = 64,
+                          bool windows = false) {
     CacheMethod method;
     method.name = name;
     method.q_heads = 4 * heads, method.kv_heads = heads;
     method.attention.scale = scale;
+    method.sink = windows ? 20 : 0, method.recent = windows ? 100 : 0;
     for (SideMethod *side : {&method.key, &method.value})
       side->record.dim = side->record.group = dim;
     LibraryContents library;
@@ -47,14 +49,18 @@ protected:
     library.layers = {{0, 0}};
     library.manifest = R"({"modules": [{"llvm": "22.1"}]})";
     library.objects = {"code"};
-    for (KernelRole role :
-         {KernelRole::append, KernelRole::plan, KernelRole::prepare, KernelRole::decode}) {
+    std::vector<KernelRole> roles = {KernelRole::append, KernelRole::plan, KernelRole::prepare,
+                                     KernelRole::decode};
+    if (windows)
+      roles.insert(roles.end(),
+                   {KernelRole::append_window, KernelRole::commit, KernelRole::demote});
+    for (KernelRole role : roles) {
       LibraryKernel kernel;
       kernel.role = role;
       kernel.target = "sm_90a", kernel.level = "cubin";
       kernel.symbol = std::string("kvq_") + roleName(role);
       kernel.threads = 256;
-      if (role != KernelRole::append)
+      if (role == KernelRole::plan || role == KernelRole::prepare || role == KernelRole::decode)
         kernel.info = {512, 512};
       kernel.rows = role == KernelRole::decode ? 4 : 0;
       library.kernels.push_back(kernel);
@@ -135,6 +141,27 @@ TEST_F(CudaTools, FaultEndsOneLibrary) {
   for (const char *part : {"\"name\": \"first\"", "\"name\": \"second\"", "\"passed\": false",
                            "\"complete\": true", "\"device\": \"fake GPU\"", "\"llvm\": \"22.1\""})
     EXPECT_NE(text.find(part), std::string::npos) << part << text;
+}
+
+/// One capture of 4 kernels for each of 4 ways to split; a step with windows has 6.
+TEST_F(CudaTools, GraphCheckCapturesSteps) {
+  const std::string records = makeLibrary("records", 0.125f);
+  const std::string windows = makeLibrary("windows", 0.25f, 2, 64, /*windows=*/true);
+  EXPECT_EQ(run("", "graph-check " + records + " " + windows), 0) << output;
+  EXPECT_NE(output.find("2 libraries, 0 failures"), std::string::npos) << output;
+  const std::map<std::string, int> counts = launches();
+  EXPECT_GT(counts.at("kvq_append"), 0);
+  EXPECT_EQ(counts.at("kvq_append_window"), counts.at("kvq_commit"));
+  EXPECT_EQ(counts.at("kvq_append_window"), counts.at("kvq_demote"));
+  EXPECT_EQ(counts.at("kvq_append_window") + counts.at("kvq_append"), counts.at("kvq_decode"));
+}
+
+TEST_F(CudaTools, GraphCheckTellsOtherBits) {
+  const std::string library = makeLibrary("records", 0.125f);
+  EXPECT_EQ(run("KVQ_FAKE_DRIVER_WRONG=1", "graph-check " + library), 1) << output;
+  EXPECT_NE(output.find("FAIL records, q_length 4, split_tokens 512: replay 1: the bits differ"),
+            std::string::npos)
+      << output;
 }
 
 TEST_F(CudaTools, BenchLaunchesWhatItTimes) {

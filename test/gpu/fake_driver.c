@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
  *
  * A libcuda.so.1 without a GPU: memory is the host's, kernels do nothing, except that decode writes
- * zeros to its output, and that the BF16 baseline of kvq-bench attends, the first element of its
- * output wrong with KVQ_FAKE_DRIVER_WRONG set. What is launched is written to the file named by
- * KVQ_FAKE_DRIVER_LOG. With KVQ_FAKE_DRIVER_FAULT set, the first launch of a process is a fault
- * that lasts, as on a device.
+ * zeros to its output, that plan tells of lengths that are too large, and that the BF16 baseline of
+ * kvq-bench attends. A graph replays plan and decode. With KVQ_FAKE_DRIVER_WRONG set, the first
+ * element of the baseline's output is wrong, and graphs replay nothing. What is launched is written
+ * to the file named by KVQ_FAKE_DRIVER_LOG. With KVQ_FAKE_DRIVER_FAULT set, the first launch of a
+ * process is a fault that lasts, as on a device.
  */
 #include "kvq/kernel_abi.h"
 
@@ -129,6 +130,61 @@ static void bf16Decode(const struct Bf16Arguments *args) {
     args->out[0] ^= 0x8000;
 }
 
+static void plan(const kvq_gpu_decode_args *args) {
+  for (int64_t i = 0; i < args->common.batch; ++i)
+    if (args->common.lengths[i] > args->common.max_length)
+      *args->faults |= 1;
+}
+
+/* A launch of plan or decode. */
+struct Launch {
+  char name[32];
+  kvq_gpu_decode_args args;
+};
+
+struct Graph {
+  int count;
+  struct Launch *launches;
+};
+
+static struct Graph *captured; /* while a stream is captured */
+
+static void run(const struct Launch *launch) {
+  if (!strcmp(launch->name, "kvq_plan"))
+    plan(&launch->args);
+  else
+    decode(&launch->args.common);
+}
+
+static struct Graph *copyGraph(const struct Graph *from) {
+  struct Graph *graph = calloc(1, sizeof *graph);
+  graph->count = from->count;
+  graph->launches = calloc((size_t)from->count + 1, sizeof *graph->launches);
+  for (int i = 0; i < from->count; ++i)
+    graph->launches[i] = from->launches[i];
+  return graph;
+}
+
+static void freeGraph(struct Graph *graph) {
+  if (graph)
+    free(graph->launches);
+  free(graph);
+}
+
+/* Runs a plan or a decode, or notes it in the graph that is being captured. */
+static void launch(const char *name, const kvq_gpu_decode_args *args) {
+  struct Launch launch;
+  snprintf(launch.name, sizeof launch.name, "%s", name);
+  launch.args = *args;
+  if (!captured) {
+    run(&launch);
+    return;
+  }
+  const size_t bytes = ((size_t)captured->count + 1) * sizeof launch;
+  captured->launches = realloc(captured->launches, bytes);
+  captured->launches[captured->count++] = launch;
+}
+
 CUresult cuLaunchKernelEx(const void *config, void *function, void **parameters, void **extra) {
   (void)config, (void)extra;
   const char *name = (const char *)function, *path = getenv("KVQ_FAKE_DRIVER_LOG");
@@ -139,8 +195,8 @@ CUresult cuLaunchKernelEx(const void *config, void *function, void **parameters,
   }
   if (getenv("KVQ_FAKE_DRIVER_FAULT"))
     fault = kIllegalAddress;
-  if (!strcmp(name, "kvq_decode"))
-    decode(&((const kvq_gpu_decode_args *)parameters[0])->common);
+  if (!strcmp(name, "kvq_decode") || !strcmp(name, "kvq_plan"))
+    launch(name, (const kvq_gpu_decode_args *)parameters[0]);
   if (!strcmp(name, "bf16_decode"))
     bf16Decode((const struct Bf16Arguments *)parameters[0]);
   return 0;
@@ -152,6 +208,7 @@ CUresult cuMemAlloc_v2(Pointer *pointer, size_t bytes) {
   return fault ? fault : memory ? 0 : kOutOfMemory;
 }
 CUresult cuMemFree_v2(Pointer pointer) { return free((void *)pointer), 0; }
+CUresult cuMemGetInfo_v2(size_t *free, size_t *all) { return *free = *all = (size_t)1 << 37, 0; }
 CUresult cuMemcpyHtoD_v2(Pointer to, const void *from, size_t bytes) {
   return memcpy((void *)to, from, bytes), fault;
 }
@@ -175,16 +232,28 @@ CUresult cuStreamCreate(void **stream, unsigned flags) {
   return (void)flags, *stream = functions, 0;
 }
 CUresult cuStreamSynchronize(void *stream) { return (void)stream, fault; }
-CUresult cuStreamBeginCapture_v2(void *stream, int mode) { return (void)stream, (void)mode, 0; }
+CUresult cuStreamBeginCapture_v2(void *stream, int mode) {
+  (void)stream, (void)mode;
+  captured = calloc(1, sizeof *captured);
+  return 0;
+}
 CUresult cuStreamEndCapture(void *stream, void **graph) {
-  return (void)stream, *graph = functions, 0;
+  (void)stream, *graph = captured;
+  captured = NULL;
+  return 0;
 }
 CUresult cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) {
-  return (void)graph, (void)flags, *exec = functions, 0;
+  return (void)flags, *exec = copyGraph(graph), 0;
 }
-CUresult cuGraphLaunch(void *exec, void *stream) { return (void)exec, (void)stream, fault; }
-CUresult cuGraphExecDestroy(void *exec) { return (void)exec, 0; }
-CUresult cuGraphDestroy(void *graph) { return (void)graph, 0; }
+CUresult cuGraphLaunch(void *exec, void *stream) {
+  (void)stream;
+  const struct Graph *graph = exec;
+  for (int i = 0; i < graph->count && !getenv("KVQ_FAKE_DRIVER_WRONG"); ++i)
+    run(&graph->launches[i]);
+  return fault;
+}
+CUresult cuGraphExecDestroy(void *exec) { return freeGraph(exec), 0; }
+CUresult cuGraphDestroy(void *graph) { return freeGraph(graph), 0; }
 CUresult cuEventCreate(void **event, unsigned flags) { return (void)flags, *event = functions, 0; }
 CUresult cuEventDestroy_v2(void *event) { return (void)event, 0; }
 CUresult cuEventRecord(void *event, void *stream) { return (void)event, (void)stream, 0; }

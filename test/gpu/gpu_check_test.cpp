@@ -6,6 +6,7 @@
 #include "runtime/reference/Rotation.h"
 #include "tools/gpu-check/Checks.h"
 #include "tools/gpu-check/DecodeCheck.h"
+#include "tools/gpu-check/PageCheck.h"
 #include "tools/gpu-check/Reference.h"
 
 #include <gtest/gtest.h>
@@ -17,6 +18,7 @@ namespace {
 
 const std::string kInt2 = KVQ_TEST_LIBRARIES "/int2.kvqlib";
 const std::string kRotated = KVQ_TEST_LIBRARIES "/rotated.kvqlib";
+const std::string kWindows = KVQ_TEST_LIBRARIES "/windows.kvqlib";
 
 CheckPlan shortPlan() {
   CheckPlan plan;
@@ -69,11 +71,38 @@ TEST(GpuCheck, RightLibrariesPass) {
   for (const std::string &path : {kInt2, kRotated}) {
     const Subject subject(path, *device);
     const std::vector<CheckResult> results = checkAll(subject);
-    // Append in four page sizes, two ragged scenes for each kind, many sequences, eight modifiers.
-    EXPECT_EQ(results.size(), 4u + 2 + 2 * 3 + 1 + 8) << path;
+    // Append in four page sizes, dequantize twice, two ragged scenes for each kind, many sequences,
+    // eight modifiers, ragged queries twice, pages moved and shared, query tokens alone.
+    EXPECT_EQ(results.size(), 4u + 2 + 2 * 3 + 1 + 8 + 2 + 2 + 1) << path;
     for (const CheckResult &result : results)
       EXPECT_EQ(result.failure, "") << path << ": " << result.name;
   }
+}
+
+/// Append, dequantize, and windows that move by 1, 8 and a page.
+TEST(GpuCheck, LibrariesWithWindowsPass) {
+  std::unique_ptr<Device> device = openHostDevice();
+  const Subject subject(kWindows, *device);
+  const std::vector<CheckResult> results = checkAll(subject);
+  EXPECT_EQ(results.size(), 4u + 2 + 3);
+  for (const CheckResult &result : results)
+    EXPECT_EQ(result.failure, "") << result.name;
+}
+
+/// Kernels that keep other windows than the method says, and that attend them otherwise.
+TEST(GpuCheck, WrongWindowsFail) {
+  std::string failures = failuresOf(kWindows, [](CacheMethod &method) { method.sink = 18; });
+  EXPECT_NE(failures.find("windows, step 1"), std::string::npos) << failures;
+  failures = failuresOf(kWindows, [](CacheMethod &method) { method.attention.softcap = 5; });
+  EXPECT_NE(failures.find("windows, step 8"), std::string::npos) << failures;
+}
+
+/// What needs a pool of gigabytes on a GPU, in a small one.
+TEST(GpuCheck, FarPagesAndLongSequencesPass) {
+  std::unique_ptr<Device> device = openHostDevice();
+  const Subject subject(kRotated, *device);
+  EXPECT_EQ(checkFarPages(subject, {}, int64_t(1) << 22).failure, "");
+  EXPECT_EQ(checkRowsAlone(subject, {}, 2500, int64_t(1) << 22).failure, "");
 }
 
 TEST(GpuCheck, WrongCodesFail) {
@@ -175,11 +204,12 @@ TEST(Reference, EqualsTheScalarOracle) {
         }
       }
     CachedSequence sequence;
-    sequence.length = length, sequence.page = page, sequence.heads = heads;
-    sequence.headStride = layout.stride, sequence.queries = rows.queries;
+    sequence.length = sequence.tokens.quantized = length, sequence.heads = heads;
+    sequence.tokens.records = {{}, layout.stride, page};
+    sequence.queries = rows.queries;
     sequence.group = method.q_heads / method.kv_heads;
     for (int64_t i = 0; i < pages; ++i)
-      sequence.pages.push_back(&pool[i * heads * layout.stride]);
+      sequence.tokens.records.pages.push_back(&pool[i * heads * layout.stride]);
     AttentionRule rule;
     rule.scale = method.attention.scale;
     AttentionResult scalar =

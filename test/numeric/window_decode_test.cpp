@@ -3,10 +3,9 @@
 // Decode over records and high-precision windows against attention in double over the same rows:
 // those in records dequantized, the others as they are stored. Bytes of windows that hold no token
 // are NaN.
-#include "runtime/reference/Append.h"
 #include "runtime/reference/Attention.h"
-#include "runtime/reference/Rotation.h"
 #include "runtime/reference/Tolerances.h"
+#include "runtime/reference/Windows.h"
 #include "runtime/reference/convert.h"
 #include "test/numeric/Kernels.h"
 #include "test/numeric/Methods.h"
@@ -30,9 +29,7 @@ struct Placement {
 class Windows {
 public:
   Windows(const CacheMethod &method, const Placement &place)
-      : method(method), place(place), keyDim(method.key.record.dim),
-        valueDim(method.value.record.dim),
-        headBytes(2 * int64_t(place.page) * (keyDim + valueDim)) {
+      : method(method), place(place), headBytes(windowBytes(method, place.page)) {
     const int sinkPages = (method.sink + place.page - 1) / place.page;
     storage.assign((sinkPages + place.ringPages) * method.kv_heads * headBytes + 64, 0xff);
     // Pages from the last to the first; an id past the last needed page would fault.
@@ -46,21 +43,24 @@ public:
     return storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
   }
 
-  /// Whether token `token` lies in a window.
-  bool holds(int64_t token) const {
-    return token < method.sink || token >= method.sink + place.quantized;
+  /// Stores a row unless its token lies in a record.
+  void store(int64_t token, int head, char side, const std::vector<float> &rotated) {
+    const TokenPlace at =
+        placeOf(method, place.quantized, int64_t(place.ringPages) * place.page, token);
+    if (at.segment == Segment::records)
+      return;
+    const int32_t id = (at.segment == Segment::sink ? sinkTable : ringTable)[at.row / place.page];
+    putWindowRow(method, place.page, pool() + (int64_t(id) * method.kv_heads + head) * headBytes,
+                 side, at.row % place.page, rotated);
   }
 
-  void store(int64_t token, int head, const std::vector<float> &key,
-             const std::vector<float> &value) {
-    const bool sink = token < method.sink;
-    const int64_t row =
-        sink ? token : (token - method.sink) % (int64_t(place.ringPages) * place.page);
-    const int32_t id = (sink ? sinkTable : ringTable)[row / place.page];
-    uint8_t *base = pool() + (int64_t(id) * method.kv_heads + head) * headBytes;
-    put(base + row % place.page * keyDim * 2, method.key.storedRows(), key);
-    put(base + 2 * int64_t(place.page) * keyDim + row % place.page * valueDim * 2,
-        method.value.storedRows(), value);
+  /// The pages of a segment for the oracle.
+  CachedPages pages(Segment segment) {
+    CachedPages out{{}, headBytes, place.page};
+    const std::vector<int32_t> &table = segment == Segment::sink ? sinkTable : ringTable;
+    for (size_t i = 0; i + 1 < table.size(); ++i)
+      out.pages.push_back(pool() + table[i] * method.kv_heads * headBytes);
+    return out;
   }
 
   kvq_window_places places(const int32_t *quantizedLengths) {
@@ -83,33 +83,12 @@ public:
   }
 
 private:
-  static void put(uint8_t *at, ElementType type, const std::vector<float> &row) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      const uint32_t bits = encodeElement(type, row[i]);
-      std::memcpy(at + 2 * i, &bits, 2);
-    }
-  }
-
   const CacheMethod &method;
   Placement place;
-  int keyDim, valueDim;
   int64_t headBytes;
   std::vector<uint8_t> storage;
   std::vector<int32_t> sinkTable, ringTable, tables;
 };
-
-/// A row that the cache holds, in the model's basis.
-std::vector<double> modelRow(const SideMethod &side, const Constants &constants, RowPlace place,
-                             const std::vector<float> &stored) {
-  std::vector<double> row(stored.begin(), stored.end());
-  for (auto step = side.steps.rbegin(); step != side.steps.rend(); ++step)
-    if (step->kind == Step::Kind::rotate)
-      unrotateRow(step->factors, constants, place, row);
-    else if (step->kind == Step::Kind::center)
-      for (size_t i = 0; i < row.size(); ++i)
-        row[i] += constants.slice(step->constant, place.layer, place.head)[i];
-  return row;
-}
 
 /// A sequence in records and windows, and what both hold.
 class Sequence {
@@ -120,9 +99,22 @@ public:
         inputs(makeInputs(c.method, place.length, 1, Data::random, seed)) {
     appendRecords(kernels);
     const Constants constants(method, records.constants);
-    for (int head = 0; head < method.kv_heads; ++head)
-      for (int64_t token = 0; token < place.length; ++token)
-        addToken(constants, token, head);
+    for (auto [name, side, drawn] :
+         {std::tuple('k', &method.key, &inputs.k), std::tuple('v', &method.value, &inputs.v)})
+      for (int head = 0; head < method.kv_heads; ++head)
+        for (int64_t token = 0; token < place.length; ++token) {
+          const std::vector<float> row = rowOf(*drawn, *side, token, head);
+          windows.store(token, head, name,
+                        quantizeRow(*side, constants, {0, head}, row.data()).rotated);
+        }
+    const CachedTokens cached = pages();
+    for (auto [name, rows] : {std::pair('k', &keys), std::pair('v', &values)})
+      for (int head = 0; head < method.kv_heads; ++head)
+        for (int64_t token = 0; token < place.length; ++token) {
+          const std::vector<double> row =
+              cachedRow(method, records.layout, constants, {0, head}, cached, head, name, token);
+          rows->insert(rows->end(), row.begin(), row.end());
+        }
   }
 
   const CacheMethod &method;
@@ -156,25 +148,14 @@ private:
     return result;
   }
 
-  void addToken(const Constants &constants, int64_t token, int head) {
-    const RowPlace at{0, head};
-    std::vector<double> key, value;
-    if (windows.holds(token)) {
-      const auto k =
-          quantizeRow(method.key, constants, at, rowOf(inputs.k, method.key, token, head).data());
-      const auto v = quantizeRow(method.value, constants, at,
-                                 rowOf(inputs.v, method.value, token, head).data());
-      windows.store(token, head, k.rotated, v.rotated);
-      key = modelRow(method.key, constants, at, k.rotated);
-      value = modelRow(method.value, constants, at, v.rotated);
-    } else {
-      const int64_t index = token - method.sink;
-      const uint8_t *record = records.record(index, head);
-      key = dequantize(method, records.layout, constants, at, record, 'k', index % records.page);
-      value = dequantize(method, records.layout, constants, at, record, 'v', index % records.page);
-    }
-    keys.insert(keys.end(), key.begin(), key.end());
-    values.insert(values.end(), value.begin(), value.end());
+  CachedTokens pages() {
+    CachedTokens out;
+    out.sink = windows.pages(Segment::sink), out.recent = windows.pages(Segment::recent);
+    out.records.headStride = records.layout.stride, out.records.tokens = records.page;
+    for (int64_t token = 0; token < place.quantized; token += records.page)
+      out.records.pages.push_back(records.record(token, 0));
+    out.quantized = place.quantized;
+    return out;
   }
 };
 

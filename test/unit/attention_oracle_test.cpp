@@ -86,11 +86,23 @@ TEST(Attention, SinkTakesProbabilityAndHasNoValue) {
   rule.sinks = {std::log(2.0)};
   const AttentionResult result = single(rule, {0, 0}, {3, 5});
   EXPECT_DOUBLE_EQ(result.out[0], 2);
-  EXPECT_DOUBLE_EQ(result.lse[0], std::log(2.0));
+  EXPECT_DOUBLE_EQ(result.lse[0], std::log(4.0));
   rule.sinks = {-1e300};
   EXPECT_DOUBLE_EQ(single(rule, {0, 0}, {3, 5}).out[0], 4);
+  EXPECT_DOUBLE_EQ(single(rule, {0, 0}, {3, 5}).lse[0], std::log(2.0));
   rule.sinks = {1e300};
   EXPECT_EQ(single(rule, {0, 0}, {3, 5}).out[0], 0);
+  EXPECT_EQ(single(rule, {0, 0}, {3, 5}).lse[0], 1e300);
+}
+
+TEST(Attention, SinkOfAQueryWithoutKeysCountsForNothing) {
+  AttentionRule rule;
+  rule.sinks = {3};
+  const AttentionResult result = single(rule, {0}, {8}, 2); // the first query is before the key
+  EXPECT_EQ(result.out[0], 0);
+  EXPECT_EQ(result.lse[0], -INFINITY);
+  EXPECT_DOUBLE_EQ(result.out[1], 8 / (1 + std::exp(3.0)));
+  EXPECT_DOUBLE_EQ(result.lse[1], std::log(1 + std::exp(3.0)));
 }
 
 TEST(Attention, SoftcapLimits) {

@@ -25,6 +25,7 @@ ToolDriver load() {
   take(handle, driver.ctxSynchronize, "cuCtxSynchronize");
   take(handle, driver.memcpyDtoH, "cuMemcpyDtoH_v2");
   take(handle, driver.memcpyDtoD, "cuMemcpyDtoD_v2");
+  take(handle, driver.memGetInfo, "cuMemGetInfo_v2");
   take(handle, driver.memsetD8, "cuMemsetD8_v2");
   take(handle, driver.streamCreate, "cuStreamCreate");
   take(handle, driver.streamSynchronize, "cuStreamSynchronize");

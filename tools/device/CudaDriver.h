@@ -18,6 +18,7 @@ struct ToolDriver {
   Result (*ctxSynchronize)();
   Result (*memcpyDtoH)(void *to, DevicePointer from, size_t bytes);
   Result (*memcpyDtoD)(DevicePointer to, DevicePointer from, size_t bytes);
+  Result (*memGetInfo)(size_t *free, size_t *all);
   Result (*memsetD8)(DevicePointer to, unsigned char byte, size_t bytes);
   Result (*streamCreate)(Stream *stream, unsigned flags);
   Result (*streamSynchronize)(Stream stream);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace kvq {
 
@@ -59,5 +60,15 @@ private:
   void *memory;
   size_t size;
 };
+
+/// Memory of a device that holds `values`.
+template <typename T> Buffer upload(Device &device, const std::vector<T> &values) {
+  Buffer buffer(device, sizeof(T) * values.size());
+  buffer.write(values.data());
+  return buffer;
+}
+
+/// The address of a buffer for arguments.
+template <typename T> T *at(const Buffer &buffer) { return reinterpret_cast<T *>(buffer.data()); }
 
 } // namespace kvq

@@ -2,6 +2,8 @@
 #include "tools/gpu-check/Checks.h"
 
 #include "tools/gpu-check/DecodeCheck.h"
+#include "tools/gpu-check/PageCheck.h"
+#include "tools/gpu-check/TokenCheck.h"
 
 #include <algorithm>
 #include <chrono>
@@ -21,16 +23,6 @@ template <typename Fn> bool run(const std::function<void(const CheckResult &)> &
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   done(result);
   return result.failure.empty();
-}
-
-/// The last heads of the model, so that the offset of the first is not 0.
-SceneSpec sceneOf(const Subject &subject, const RowKind &kind, int64_t heads, int64_t page,
-                  uint64_t seed) {
-  SceneSpec spec;
-  spec.kind = kind, spec.page = page, spec.seed = seed;
-  spec.heads = std::min<int64_t>(heads, subject.method.kv_heads);
-  spec.firstHead = subject.method.kv_heads - spec.heads;
-  return spec;
 }
 
 std::vector<int64_t> pagesFor(const Subject &subject) {
@@ -81,9 +73,11 @@ void checkManySequences(const Subject &subject, const RowKind &kind,
   run(done, [&] { return checkDecode(subject, "many sequences " + kind.name(), spec); });
 }
 
-/// Pages on both sides of 2 GiB and 4 GiB.
+/// Pages on both sides of 2 GiB and 4 GiB, and 200000 tokens.
 void checkLargePool(const Subject &subject, const RowKind &kind,
                     const std::function<void(const CheckResult &)> &done) {
+  run(done, [&] { return checkFarPages(subject, kind, kPoolBytes); });
+  run(done, [&] { return checkRowsAlone(subject, kind, 200000, kPoolBytes); });
   SceneSpec spec = sceneOf(subject, kind, 2, subject.method.page, 70);
   spec.lengths = {65, 1000, 2000, 17};
   spec.poolBytes = kPoolBytes;
@@ -122,6 +116,34 @@ void checkModifiers(const Subject &subject, const CheckPlan &plan,
   }
 }
 
+/// Sequences with other numbers of query tokens each: none, the most, more than the sequence has.
+void checkRaggedQueries(const Subject &subject, const CheckPlan &plan,
+                        const std::function<void(const CheckResult &)> &done) {
+  for (size_t i = 0; i < 2; ++i) {
+    const RowKind &kind = plan.kinds[i % plan.kinds.size()];
+    SceneSpec spec = sceneOf(subject, kind, 2, i ? 64 : 32, 300 + i);
+    spec.lengths = {65, 0, 1, 1100, 64, 17, 3, 40, 128};
+    spec.qLengths = {2, KVQ_MAX_Q_LENGTH, 1, 5, 0, 8, 7, KVQ_MAX_Q_LENGTH, 3};
+    spec.window = i ? 33 : 0, spec.sinks = i;
+    run(done, [&] {
+      return checkDecode(subject,
+                         "q_length 0 to 16, window " + std::to_string(spec.window) +
+                             (spec.sinks ? ", sinks " : " ") + kind.name(),
+                         spec);
+    });
+  }
+}
+
+/// The calls beside append and decode.
+void checkOtherCalls(const Subject &subject, const RowKind &kind,
+                     const std::function<void(const CheckResult &)> &done) {
+  for (bool stored : {true, false})
+    run(done, [&] { return checkDequantize(subject, kind, stored); });
+  if (hasWindows(subject))
+    for (int64_t step : {1, 8, 64})
+      run(done, [&] { return checkWindow(subject, kind, step); });
+}
+
 } // namespace
 
 void checkLibrary(const Subject &subject, const CheckPlan &plan,
@@ -135,15 +157,17 @@ void checkLibrary(const Subject &subject, const CheckPlan &plan,
     });
   if (!passed)
     return;
-  const bool windows = subject.method.sink || subject.method.recent;
-  for (const CheckResult &result : checkTokens(subject, plan.kinds.front()))
-    done(result);
-  if (windows)
+  checkOtherCalls(subject, plan.kinds.front(), done);
+  if (hasWindows(subject))
     return; // scenes without windows are of no use to it
   for (size_t i = 0; i < plan.kinds.size(); ++i)
     checkKind(subject, plan, i, done);
   checkManySequences(subject, plan.kinds.front(), done);
   checkModifiers(subject, plan, done);
+  checkRaggedQueries(subject, plan, done);
+  run(done, [&] { return checkMovedPages(subject, plan.kinds.front()); });
+  run(done, [&] { return checkSharedPages(subject, plan.kinds.front()); });
+  run(done, [&] { return checkRowsAlone(subject, plan.kinds.front(), 300, 0); });
   if (plan.large)
     checkLargePool(subject, plan.kinds.front(), done);
 }

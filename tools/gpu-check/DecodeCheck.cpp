@@ -10,8 +10,6 @@
 namespace kvq {
 namespace {
 
-constexpr int64_t kSplit = 1024;
-
 /// An output row with its place, for messages: rows of a sequence are query tokens times heads.
 std::string place(int64_t sequence, int64_t row) {
   return "sequence " + std::to_string(sequence) + ", output row " + std::to_string(row);
@@ -31,18 +29,15 @@ void fail(CheckResult &result, const std::string &text) {
 /// A comparison that NaN fails.
 bool within(double value, double bound) { return value <= bound; }
 
-/// Zeros exactly and minus infinity: a query that attends nothing.
-void checkEmpty(const Decoded &got, int64_t sequence, int64_t row, int64_t rows, int64_t dim,
+/// Zeros exactly and minus infinity: a query that attends nothing. `at`: its output row of all.
+void checkEmpty(const Decoded &got, int64_t at, const std::string &where, int64_t dim,
                 CheckResult &result) {
-  const int64_t at = sequence * rows + row;
   for (int64_t d = 0; d < dim; ++d)
     if (got.out[at * dim + d] != 0)
-      fail(result, place(sequence, row) +
-                       ": expected 0 for a query that attends nothing, got bits " +
+      fail(result, where + ": expected 0 for a query that attends nothing, got bits " +
                        std::to_string(got.out[at * dim + d]));
   if (got.lse[at] != -INFINITY)
-    fail(result, place(sequence, row) +
-                     ": expected a log-sum-exp of -inf for a query that attends nothing, got " +
+    fail(result, where + ": expected a log-sum-exp of -inf for a query that attends nothing, got " +
                      number(got.lse[at]));
 }
 
@@ -56,19 +51,18 @@ ErrorMeasure measureRow(ElementType type, const uint32_t *got, const double *exp
   return measure;
 }
 
-void sameBits(const Decoded &got, const Decoded &expected, const std::string &what,
-              CheckResult &result) {
-  if (!(got == expected))
-    fail(result, what + ": the bits differ");
-}
-
-/// The rows of one sequence of a batch.
-Decoded only(const Decoded &all, int64_t sequence, int64_t rows, int64_t dim) {
-  Decoded out;
-  out.out.assign(all.out.begin() + sequence * rows * dim,
-                 all.out.begin() + (sequence + 1) * rows * dim);
-  out.lse.assign(all.lse.begin() + sequence * rows, all.lse.begin() + (sequence + 1) * rows);
-  return out;
+/// A row that attends something, by its relative error and its log-sum-exp.
+void compareRow(const DecodeBounds &bounds, double error, double gotLse, double lse,
+                const std::string &where, CheckResult &result) {
+  result.worstHead = std::max(result.worstHead, error);
+  if (!within(error, bounds.head))
+    fail(result, where + ": relative error " + number(error) + ", at most " + number(bounds.head));
+  const double difference = std::fabs(gotLse - lse);
+  const double bound = bounds.lse * (bounds.lseGrows ? std::max(1.0, std::fabs(lse)) : 1);
+  result.lse = std::max(result.lse, difference);
+  if (!within(difference, bound))
+    fail(result, where + ": log-sum-exp expected " + number(lse) + ", differs by " +
+                     number(difference) + ", at most " + number(bound));
 }
 
 } // namespace
@@ -85,37 +79,50 @@ DecodeBounds decodeBounds(kvq_target target, ElementType rows, const RowKind &ki
 void compareDecoded(const Subject &subject, const DecodeBounds &bounds, const Decoded &got,
                     const std::vector<AttentionResult> &expected, CheckResult &result) {
   const int dim = subject.method.value.record.dim;
-  const int64_t rows = int64_t(expected[0].lse.size());
   if (!got.paddingKept)
     fail(result, "bytes between the rows of the output changed");
   ErrorMeasure call;
-  for (int64_t s = 0; s < int64_t(expected.size()); ++s) {
-    for (int64_t row = 0; row < rows; ++row) {
-      if (std::isinf(expected[s].lse[row])) {
-        checkEmpty(got, s, row, rows, dim, result);
+  int64_t at = 0; // output row of all sequences
+  for (size_t s = 0; s < expected.size(); ++s)
+    for (size_t row = 0; row < expected[s].lse.size(); ++row, ++at) {
+      const std::string where = place(int64_t(s), int64_t(row));
+      const double lse = expected[s].lse[row];
+      if (std::isinf(lse)) {
+        checkEmpty(got, at, where, dim, result);
         continue;
       }
       const ErrorMeasure head =
-          measureRow(subject.method.attention.rows, &got.out[(s * rows + row) * dim],
-                     &expected[s].out[row * dim], dim);
+          measureRow(subject.method.attention.rows, &got.out[size_t(at * dim)],
+                     &expected[s].out[row * size_t(dim)], dim);
       call.add(head);
-      result.worstHead = std::max(result.worstHead, head.relative());
-      if (!within(head.relative(), bounds.head))
-        fail(result, place(s, row) + ": relative error " + number(head.relative()) + ", at most " +
-                         number(bounds.head));
-      const double lse = expected[s].lse[row],
-                   difference = std::fabs(got.lse[s * rows + row] - lse);
-      const double bound = bounds.lse * (bounds.lseGrows ? std::max(1.0, std::fabs(lse)) : 1);
-      result.lse = std::max(result.lse, difference);
-      if (!within(difference, bound))
-        fail(result, place(s, row) + ": log-sum-exp expected " + number(lse) + ", differs by " +
-                         number(difference) + ", at most " + number(bound));
+      compareRow(bounds, head.relative(), got.lse[size_t(at)], lse, where, result);
     }
-  }
   result.error = std::max(result.error, call.relative());
   if (!within(call.relative(), bounds.call))
     fail(result, "relative error of the call " + number(call.relative()) + ", at most " +
                      number(bounds.call));
+}
+
+void sameBits(const Decoded &got, const Decoded &expected, const std::string &what,
+              CheckResult &result) {
+  if (!(got == expected))
+    fail(result, what + ": the bits differ");
+}
+
+Decoded rowsOf(const Decoded &all, int64_t first, int64_t count, int64_t dim) {
+  Decoded out;
+  out.out.assign(all.out.begin() + first * dim, all.out.begin() + (first + count) * dim);
+  out.lse.assign(all.lse.begin() + first, all.lse.begin() + first + count);
+  return out;
+}
+
+SceneSpec sceneOf(const Subject &subject, const RowKind &kind, int64_t heads, int64_t page,
+                  uint64_t seed) {
+  SceneSpec spec;
+  spec.kind = kind, spec.page = page, spec.seed = seed;
+  spec.heads = std::min<int64_t>(heads, subject.method.kv_heads);
+  spec.firstHead = subject.method.kv_heads - spec.heads;
+  return spec;
 }
 
 CheckResult checkDecode(const Subject &subject, const std::string &name, const SceneSpec &spec) {
@@ -130,10 +137,14 @@ CheckResult checkDecode(const Subject &subject, const std::string &name, const S
   const Decoded fixed = scene.decode(kSplit);
   compareDecoded(subject, bounds, fixed, scene.expected(), result);
   sameBits(scene.decode(kSplit, {}, true), fixed, "decoded again in fixed splits", result);
-  for (int64_t i = 0; scene.batch() > 1 && i < scene.batch(); i += scene.batch() > 16 ? 7 : 3)
-    sameBits(scene.decode(kSplit, {i}),
-             only(fixed, i, scene.rows(), subject.method.value.record.dim),
-             "sequence " + std::to_string(i) + " in fixed splits alone and in its batch", result);
+  const int64_t heads = spec.heads * scene.group();
+  int64_t first = 0; // query token
+  for (int64_t i = 0; scene.batch() > 1 && i < scene.batch(); first += scene.queryTokens(i), ++i)
+    if (i % (scene.batch() > 16 ? 7 : 3) == 0)
+      sameBits(scene.decode(kSplit, {i}),
+               rowsOf(fixed, first * heads, scene.queryTokens(i) * heads,
+                      subject.method.value.record.dim),
+               "sequence " + std::to_string(i) + " in fixed splits alone and in its batch", result);
   return result;
 }
 

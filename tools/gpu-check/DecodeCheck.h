@@ -18,8 +18,18 @@ DecodeBounds decodeBounds(kvq_target target, ElementType rows, const RowKind &ki
 void compareDecoded(const Subject &subject, const DecodeBounds &bounds, const Decoded &got,
                     const std::vector<AttentionResult> &expected, CheckResult &result);
 
-/// Dequantized rows and, of a method with windows, rows kept, demoted and attended.
-std::vector<CheckResult> checkTokens(const Subject &subject, const RowKind &kind);
+constexpr int64_t kSplit = 1024; ///< tokens of fixed splits
+
+/// Fails `result`, saying `what`, unless all bits are the same.
+void sameBits(const Decoded &got, const Decoded &expected, const std::string &what,
+              CheckResult &result);
+
+/// Output rows [first, first + count) of a decode.
+Decoded rowsOf(const Decoded &all, int64_t first, int64_t count, int64_t dim);
+
+/// A scene of the last `heads` KV heads of the model, so that the offset of the first is not 0.
+SceneSpec sceneOf(const Subject &subject, const RowKind &kind, int64_t heads, int64_t page,
+                  uint64_t seed);
 
 /// Decodes a scene with splits by load and with fixed ones, again, and alone.
 CheckResult checkDecode(const Subject &subject, const std::string &name, const SceneSpec &spec);

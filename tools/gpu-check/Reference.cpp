@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "tools/gpu-check/Reference.h"
 
-#include "runtime/reference/Append.h"
 #include "runtime/reference/Rotation.h"
 #include "tools/device/Parallel.h"
 
@@ -19,8 +18,8 @@ struct HeadRows {
 };
 
 /// `head` counts from the first of the sequence.
-HeadRows dequantizeHead(const Subject &subject, const RecordLayout &layout,
-                        const CachedSequence &sequence, int64_t head) {
+HeadRows headRows(const Subject &subject, const RecordLayout &layout,
+                  const CachedSequence &sequence, int64_t head) {
   const CacheMethod &method = subject.method;
   const RowPlace place = {subject.layer, sequence.firstHead + head};
   HeadRows out;
@@ -30,9 +29,8 @@ HeadRows dequantizeHead(const Subject &subject, const RecordLayout &layout,
     const int64_t end = std::min(sequence.length, (block + 1) * kBlockTokens);
     for (int64_t token = block * kBlockTokens; token < end; ++token)
       for (auto [side, rows] : {std::pair('k', &out.keys), std::pair('v', &out.values)}) {
-        const uint8_t *record = sequence.pages[token / sequence.page] + head * sequence.headStride;
-        const std::vector<double> row = dequantize(method, layout, subject.constants, place, record,
-                                                   side, token % sequence.page);
+        const std::vector<double> row =
+            cachedRow(method, layout, subject.constants, place, sequence.tokens, head, side, token);
         std::copy(row.begin(), row.end(), rows->begin() + token * int64_t(row.size()));
       }
   });
@@ -53,22 +51,14 @@ void turn(const Subject &subject, const SideMethod &side, RowPlace place, bool b
       rotateRow(step->factors, subject.constants, place, row);
 }
 
-/// A column of the softmax that no value belongs to.
-void addSink(double sink, AttentionResult &row) {
-  const double most = std::max(row.lse[0], sink);
-  const double lse = most + std::log(std::exp(row.lse[0] - most) + std::exp(sink - most));
-  for (double &x : row.out)
-    x *= std::exp(row.lse[0] - lse);
-  row.lse[0] = lse;
-}
-
 /// Row `row` of query token `token`, of KV head `head` of the sequence.
 AttentionResult expectedRow(const Subject &subject, const CachedSequence &sequence,
                             const HeadRows &cache, int64_t head, int64_t row, int64_t token) {
   const CacheMethod &method = subject.method;
   const int keyDim = method.key.record.dim, valueDim = method.value.record.dim;
   const int64_t end = sequence.length - sequence.qLength + token + 1;
-  const int64_t begin = sequence.window ? std::max<int64_t>(0, end - sequence.window) : 0;
+  const int64_t window = sequence.window ? sequence.window : method.attention.window;
+  const int64_t begin = window ? std::max<int64_t>(0, end - window) : 0;
   if (end <= 0)
     return {std::vector<double>(size_t(valueDim)), {-INFINITY}};
   const RowPlace place = {subject.layer, sequence.firstHead + head};
@@ -78,14 +68,14 @@ AttentionResult expectedRow(const Subject &subject, const CachedSequence &sequen
   if (!method.attention.rotate_query) // it arrived rotated
     turn(subject, method.key, place, true, query);
   AttentionRule rule;
-  rule.scale = method.attention.scale;
+  rule.scale = method.attention.scale, rule.softcap = method.attention.softcap;
+  if (!sequence.sinks.empty())
+    rule.sinks = {double(sequence.sinks[size_t(row)])};
   auto part = [&](const std::vector<double> &rows, int dim) {
     return std::vector<double>(rows.begin() + begin * dim, rows.begin() + end * dim);
   };
   AttentionResult one = exactAttention({1, 1, keyDim, valueDim}, rule, end - begin, query,
                                        part(cache.keys, keyDim), part(cache.values, valueDim));
-  if (!sequence.sinks.empty())
-    addSink(double(sequence.sinks[size_t(row)]), one);
   if (!method.attention.unrotate_output)
     turn(subject, method.value, place, false, one.out);
   return one;
@@ -96,12 +86,12 @@ AttentionResult expectedRow(const Subject &subject, const CachedSequence &sequen
 AttentionResult expectedAttention(const Subject &subject, const CachedSequence &sequence) {
   const int64_t rows = sequence.heads * sequence.group;
   const int valueDim = subject.method.value.record.dim;
-  const RecordLayout layout = subject.layout(sequence.page);
+  const RecordLayout layout = subject.layout(sequence.tokens.records.tokens);
   AttentionResult out;
   out.out.resize(sequence.qLength * rows * valueDim);
   out.lse.resize(sequence.qLength * rows);
   for (int64_t head = 0; head < sequence.heads; ++head) {
-    const HeadRows cache = dequantizeHead(subject, layout, sequence, head);
+    const HeadRows cache = headRows(subject, layout, sequence, head);
     parallelFor(int64_t(sequence.qLength) * sequence.group, [&](int64_t i) {
       const int64_t token = i / sequence.group, row = head * sequence.group + i % sequence.group;
       const AttentionResult one = expectedRow(subject, sequence, cache, head, row, token);

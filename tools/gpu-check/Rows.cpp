@@ -134,6 +134,17 @@ SequenceRows makeSequence(const RowKind &kind, const RowShape &shape, uint64_t s
   return out;
 }
 
+std::vector<float> queriesByToken(const std::vector<float> &queries, int64_t heads, int64_t tokens,
+                                  int64_t size) {
+  std::vector<float> out;
+  for (int64_t token = 0; token < tokens; ++token)
+    for (int64_t head = 0; head < heads; ++head) {
+      const auto from = queries.begin() + (head * tokens + token) * size;
+      out.insert(out.end(), from, from + size);
+    }
+  return out;
+}
+
 void addHardRows(std::vector<float> &rows, int64_t dim, uint64_t seed) {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> same = {0.0f, -0.0f, 1.0f, -3.25f, 1e-30f, 6e-8f, 3e38f, -7e4f, inf};

@@ -41,6 +41,10 @@ struct SequenceRows {
 
 SequenceRows makeSequence(const RowKind &kind, const RowShape &shape, uint64_t seed);
 
+/// Queries [heads, tokens, size] as [tokens, heads, size].
+std::vector<float> queriesByToken(const std::vector<float> &queries, int64_t heads, int64_t tokens,
+                                  int64_t size);
+
 /// Overwrites every third row with what breaks quantizers: constant rows, NaN, infinities, narrow
 /// rows far from zero, ties, subnormals, zeros of both signs.
 void addHardRows(std::vector<float> &rows, int64_t dim, uint64_t seed);

@@ -17,12 +17,6 @@ constexpr int64_t kAppendTokens = 8192; ///< of a call
 
 int64_t pagesOf(int64_t tokens, int64_t page) { return (tokens + page - 1) / page; }
 
-Buffer upload(Device &device, const void *data, size_t bytes) {
-  Buffer buffer(device, bytes);
-  buffer.write(data);
-  return buffer;
-}
-
 } // namespace
 
 bool Decoded::operator==(const Decoded &other) const {
@@ -34,56 +28,55 @@ Scene::Scene(const Subject &subject, const SceneSpec &spec)
     : subject(subject), spec(spec), layout(subject.layout(spec.page)),
       headStride(layout.stride + KVQ_RECORD_ALIGN),
       pageStride(spec.heads * headStride + KVQ_RECORD_ALIGN) {
-  placePages();
+  placePages(spec.seed);
   pool.emplace(subject.device, size_t(poolPages * pageStride));
   pool->fill(0xff);
   const CacheMethod &method = subject.method;
   RowShape shape;
-  shape.heads = int(spec.heads), shape.group = spec.qLength * group();
+  shape.heads = int(spec.heads);
   shape.keyDim = method.key.record.dim, shape.valueDim = method.value.record.dim;
   shape.scale = method.attention.scale;
+  SequenceRows first;
   for (int64_t i = 0; i < batch(); ++i) {
-    shape.tokens = spec.lengths[i];
+    shape.tokens = spec.lengths[i], shape.group = queryTokens(i) * group();
     SequenceRows rows = makeSequence(spec.kind, shape, spec.seed * 1000 + i);
+    if (i == 0 && spec.prefix)
+      first = rows;
+    std::copy_n(first.keys.begin(), spec.prefix * spec.heads * shape.keyDim, rows.keys.begin());
+    std::copy_n(first.values.begin(), spec.prefix * spec.heads * shape.valueDim,
+                rows.values.begin());
     append(i, rows);
     roundRows(method.attention.rows, rows.queries);
-    queries.push_back(byToken(rows.queries));
+    queries.push_back(
+        queriesByToken(rows.queries, spec.heads, queryTokens(i), group() * shape.keyDim));
   }
   std::mt19937_64 random(spec.seed);
   for (int64_t head = 0; spec.sinks && head < spec.heads * group(); ++head)
     sinks.push_back(float(int64_t(random() % 8)) - 2);
 }
 
-/// [heads, qLength, group, keyDim] -> [qLength, heads, group, keyDim].
-std::vector<float> Scene::byToken(const std::vector<float> &rows) const {
-  const int64_t size = int64_t(group()) * subject.method.key.record.dim;
-  std::vector<float> out;
-  for (int64_t token = 0; token < spec.qLength; ++token)
-    for (int64_t head = 0; head < spec.heads; ++head) {
-      const auto from = rows.begin() + (head * spec.qLength + token) * size;
-      out.insert(out.end(), from, from + size);
-    }
-  return out;
-}
-
 /// Page ids in random order over the whole pool, the last page of the pool among them.
-void Scene::placePages() {
+void Scene::placePages(uint64_t seed) {
   int64_t needed = 0;
   for (int64_t length : spec.lengths) {
     needed += pagesOf(length, spec.page);
     columns = std::max(columns, pagesOf(length, spec.page) + 2);
   }
   poolPages = std::max(needed + kSparePages, pagesOf(spec.poolBytes, pageStride));
-  std::mt19937_64 random(spec.seed);
   std::vector<int32_t> ids(poolPages);
   std::iota(ids.begin(), ids.end(), 0);
-  std::shuffle(ids.begin(), ids.end(), random);
-  std::iter_swap(ids.begin(), std::find(ids.begin(), ids.end(), int32_t(poolPages - 1)));
-  auto next = ids.begin();
+  if (!spec.atEnd) {
+    std::shuffle(ids.begin(), ids.end(), std::mt19937_64(seed));
+    std::iter_swap(ids.begin(), std::find(ids.begin(), ids.end(), int32_t(poolPages - 1)));
+  }
+  auto next = spec.atEnd ? ids.end() - needed : ids.begin();
+  pages.clear();
   for (int64_t length : spec.lengths) {
     const auto end = next + pagesOf(length, spec.page);
     pages.emplace_back(next, end);
     next = end;
+    if (spec.sharePrefix)
+      std::copy_n(pages[0].begin(), spec.prefix / spec.page, pages.back().begin());
   }
 }
 
@@ -91,7 +84,9 @@ void Scene::append(int64_t sequence, const SequenceRows &rows) {
   const CacheMethod &method = subject.method;
   const int keyDim = method.key.record.dim, valueDim = method.value.record.dim;
   const int64_t length = spec.lengths[sequence];
-  for (int64_t first = 0; first < length; first += kAppendTokens) {
+  // A sequence that begins with pages of the first does not write them.
+  const int64_t begin = spec.sharePrefix && sequence ? spec.prefix : 0;
+  for (int64_t first = begin; first < length; first += kAppendTokens) {
     const int64_t tokens = std::min(kAppendTokens, length - first);
     auto part = [&](const std::vector<float> &all, ElementType type, int dim) {
       const int64_t size = spec.heads * dim;
@@ -104,9 +99,8 @@ void Scene::append(int64_t sequence, const SequenceRows &rows) {
     for (int64_t t = first; t < first + tokens; ++t)
       slots.push_back(pages[sequence][t / spec.page] * spec.page + t % spec.page);
     Device &device = subject.device;
-    const Buffer keys = upload(device, k.bytes.data(), k.bytes.size());
-    const Buffer values = upload(device, v.bytes.data(), v.bytes.size());
-    const Buffer places = upload(device, slots.data(), 8 * slots.size());
+    const Buffer keys = upload(device, k.bytes), values = upload(device, v.bytes);
+    const Buffer places = upload(device, slots);
     kvq_token_args args = {};
     args.size = sizeof args;
     args.k = keys.data(), args.v = values.data();
@@ -122,10 +116,11 @@ void Scene::append(int64_t sequence, const SequenceRows &rows) {
 }
 
 /// Ids behind the last page of a sequence would fault if they were used.
-std::vector<int32_t> Scene::tableOf(const std::vector<int64_t> &which) const {
-  std::vector<int32_t> table(which.size() * columns, INT32_MAX);
-  for (size_t i = 0; i < which.size(); ++i)
-    std::copy(pages[which[i]].begin(), pages[which[i]].end(), table.begin() + i * columns);
+std::vector<int32_t> Scene::tableOf(const std::vector<Part> &parts) const {
+  std::vector<int32_t> table(parts.size() * columns, INT32_MAX);
+  for (size_t i = 0; i < parts.size(); ++i)
+    std::copy(pages[parts[i].sequence].begin(), pages[parts[i].sequence].end(),
+              table.begin() + i * columns);
   return table;
 }
 
@@ -133,38 +128,67 @@ std::vector<int32_t> Scene::tableOf(const std::vector<int64_t> &which) const {
 struct Scene::Inputs {
   Buffer queries, table, lengths, sinks, queryBegins, pageBegins;
   int64_t queryToken, queryHead; ///< strides, bytes
-  int64_t sequences, longest;
+  int64_t sequences, tokens, mostTokens, longest;
 };
 
-Scene::Inputs Scene::inputsOf(const std::vector<int64_t> &which) const {
+Scene::Inputs Scene::inputsOf(const std::vector<Part> &parts) const {
   const CacheMethod &method = subject.method;
+  const int64_t size = spec.heads * group() * method.key.record.dim; // of a query token
   std::vector<float> all;
-  std::vector<int32_t> lengths;
-  for (int64_t i : which) {
-    all.insert(all.end(), queries[i].begin(), queries[i].end());
-    lengths.push_back(int32_t(spec.lengths[i]));
+  std::vector<int32_t> lengths, queryBegins = {0}, pageBegins = {0};
+  int64_t most = 0;
+  for (const Part &part : parts) {
+    const std::vector<float> &own = queries[part.sequence];
+    all.insert(all.end(), own.begin() + part.first * size,
+               own.begin() + (part.first + part.count) * size);
+    const int after = queryTokens(part.sequence) - part.first - part.count;
+    lengths.push_back(int32_t(spec.lengths[part.sequence] - after));
+    queryBegins.push_back(queryBegins.back() + part.count);
+    pageBegins.push_back(pageBegins.back() + int32_t(columns));
+    most = std::max<int64_t>(most, part.count);
   }
-  const int64_t sequences = int64_t(which.size());
-  const EncodedRows q = encodeRows(method.attention.rows, all, sequences * spec.qLength,
+  const EncodedRows q = encodeRows(method.attention.rows, all, queryBegins.back(),
                                    spec.heads * group(), method.key.record.dim, kPad);
-  const std::vector<int32_t> table = tableOf(which);
-  std::vector<int32_t> queryBegins, pageBegins;
-  for (int64_t i = 0; i <= sequences; ++i) {
-    queryBegins.push_back(int32_t(i * spec.qLength));
-    pageBegins.push_back(int32_t(i * columns));
-  }
   const std::vector<float> logits = spec.sinks ? sinks : std::vector<float>{0};
   Device &device = subject.device;
-  return {upload(device, q.bytes.data(), q.bytes.size()),
-          upload(device, table.data(), 4 * table.size()),
-          upload(device, lengths.data(), 4 * lengths.size()),
-          upload(device, logits.data(), 4 * logits.size()),
-          upload(device, queryBegins.data(), 4 * queryBegins.size()),
-          upload(device, pageBegins.data(), 4 * pageBegins.size()),
+  return {upload(device, q.bytes),
+          upload(device, tableOf(parts)),
+          upload(device, lengths),
+          upload(device, logits),
+          upload(device, queryBegins),
+          upload(device, pageBegins),
           q.outerStride,
           q.innerStride,
-          sequences,
+          int64_t(parts.size()),
+          queryBegins.back(),
+          most,
           *std::max_element(lengths.begin(), lengths.end())};
+}
+
+/// All but outputs and workspace.
+kvq_decode_args Scene::argumentsOf(const Inputs &inputs, int64_t splitTokens) const {
+  kvq_decode_args args = {};
+  args.size = sizeof args;
+  args.q = inputs.queries.data();
+  args.q_token_stride = inputs.queryToken, args.q_head_stride = inputs.queryHead;
+  args.pool = {pool->data(), pageStride, headStride, spec.page};
+  args.table.ids = at<int32_t>(inputs.table);
+  args.table.row_stride = 4 * columns, args.table.columns = columns;
+  args.lengths = at<int32_t>(inputs.lengths);
+  args.batch = inputs.sequences, args.split_tokens = splitTokens;
+  args.q_length = inputs.mostTokens, args.q_heads = spec.heads * group();
+  args.window = spec.window;
+  if (spec.sinks)
+    args.sinks = at<float>(inputs.sinks);
+  if (spec.indptr || !spec.qLengths.empty()) {
+    args.q_indptr = at<int32_t>(inputs.queryBegins);
+    args.table.indptr = at<int32_t>(inputs.pageBegins);
+    args.q_length = std::min<int64_t>(inputs.mostTokens + 3, KVQ_MAX_Q_LENGTH);
+  }
+  args.max_length = inputs.longest + kLooseBound;
+  args.place = {subject.layer, spec.firstHead, spec.heads};
+  args.execution.stream = subject.device.stream();
+  return args;
 }
 
 Decoded Scene::decode(int64_t splitTokens, const std::vector<int64_t> &chosen, bool repeat) {
@@ -173,36 +197,28 @@ Decoded Scene::decode(int64_t splitTokens, const std::vector<int64_t> &chosen, b
     which.resize(batch());
     std::iota(which.begin(), which.end(), 0);
   }
+  std::vector<Part> parts;
+  for (int64_t sequence : which)
+    parts.push_back({sequence, 0, queryTokens(sequence)});
+  return run(splitTokens, parts, repeat);
+}
+
+Decoded Scene::decodeToken(int64_t splitTokens, int64_t sequence, int token) {
+  return run(splitTokens, {{sequence, token, 1}}, false);
+}
+
+Decoded Scene::run(int64_t splitTokens, const std::vector<Part> &parts, bool repeat) {
   Device &device = subject.device;
-  const Inputs inputs = inputsOf(which);
+  const Inputs inputs = inputsOf(parts);
   const int64_t outRow =
       subject.method.value.record.dim * elementBytes(subject.method.attention.rows) + kPad;
-  const int64_t tokens = inputs.sequences * spec.qLength, heads = spec.heads * group();
+  const int64_t tokens = inputs.tokens, heads = spec.heads * group();
   const int64_t outToken = heads * outRow + kPad, lseToken = 4 * (2 * heads + 1);
   const Buffer out(device, size_t(tokens * outToken)), lse(device, size_t(tokens * lseToken));
-  kvq_decode_args args = {};
-  args.size = sizeof args;
-  args.q = inputs.queries.data();
-  args.q_token_stride = inputs.queryToken, args.q_head_stride = inputs.queryHead;
+  kvq_decode_args args = argumentsOf(inputs, splitTokens);
   args.out = out.data(), args.out_token_stride = outToken, args.out_head_stride = outRow;
-  args.lse = reinterpret_cast<float *>(lse.data());
+  args.lse = at<float>(lse);
   args.lse_token_stride = lseToken, args.lse_head_stride = 8;
-  args.pool = {pool->data(), pageStride, headStride, spec.page};
-  args.table.ids = reinterpret_cast<const int32_t *>(inputs.table.data());
-  args.table.row_stride = 4 * columns, args.table.columns = columns;
-  args.lengths = reinterpret_cast<const int32_t *>(inputs.lengths.data());
-  args.batch = inputs.sequences, args.split_tokens = splitTokens;
-  args.q_length = spec.qLength, args.q_heads = heads, args.window = spec.window;
-  if (spec.sinks)
-    args.sinks = reinterpret_cast<const float *>(inputs.sinks.data());
-  if (spec.indptr) {
-    args.q_indptr = reinterpret_cast<const int32_t *>(inputs.queryBegins.data());
-    args.table.indptr = reinterpret_cast<const int32_t *>(inputs.pageBegins.data());
-    args.q_length = std::min<int64_t>(spec.qLength + 3, KVQ_MAX_Q_LENGTH);
-  }
-  args.max_length = inputs.longest + kLooseBound;
-  args.place = {subject.layer, spec.firstHead, spec.heads};
-  args.execution.stream = device.stream();
   require("workspace size",
           kvq_workspace_size(subject.library.get(), &args, &args.workspace_bytes));
   const Buffer workspace(device, args.workspace_bytes);
@@ -217,6 +233,40 @@ Decoded Scene::decode(int64_t splitTokens, const std::vector<int64_t> &chosen, b
     device.synchronize();
   }
   return collect(tokens, out, lse);
+}
+
+/// Records with gaps between them are copied one by one, others by pages: both ways of the runtime.
+void Scene::movePages(bool throughHost) {
+  Device &device = subject.device;
+  auto allIds = [&] {
+    std::vector<int32_t> ids;
+    for (const std::vector<int32_t> &own : pages)
+      ids.insert(ids.end(), own.begin(), own.end());
+    return ids;
+  };
+  std::vector<int32_t> ids = allIds();
+  kvq_move_args args = {};
+  args.size = sizeof args;
+  args.count = int64_t(ids.size());
+  args.bytes = size_t(args.count * spec.heads * layout.bytes);
+  std::vector<uint8_t> host(throughHost ? args.bytes : 0);
+  const Buffer memory(device, throughHost ? 0 : args.bytes);
+  args.data = throughHost ? static_cast<void *>(host.data()) : memory.data();
+  args.place = {subject.layer, spec.firstHead, spec.heads};
+  args.execution.stream = device.stream();
+  args.pool = {pool->data(), pageStride, headStride, spec.page}, args.pages = ids.data();
+  kvq_page_header header;
+  require("export", kvq_export(subject.library.get(), &args, &header));
+  device.synchronize();
+  headStride = throughHost ? headStride + KVQ_RECORD_ALIGN : layout.stride;
+  pageStride = spec.heads * headStride + 3 * KVQ_RECORD_ALIGN;
+  placePages(++moves + spec.seed);
+  pool.emplace(device, size_t(poolPages * pageStride));
+  pool->fill(0xff);
+  ids = allIds();
+  args.pool = {pool->data(), pageStride, headStride, spec.page}, args.pages = ids.data();
+  require("import", kvq_import(subject.library.get(), &args, &header));
+  device.synchronize();
 }
 
 Decoded Scene::collect(int64_t tokens, const Buffer &out, const Buffer &lse) const {
@@ -256,15 +306,15 @@ const std::vector<AttentionResult> &Scene::expected() {
   for (int64_t i = 0; i < batch(); ++i) {
     std::vector<uint8_t> bytes(pages[i].size() * pageStride);
     CachedSequence sequence;
-    sequence.length = spec.lengths[i], sequence.page = spec.page;
+    sequence.length = sequence.tokens.quantized = spec.lengths[i];
     sequence.firstHead = spec.firstHead, sequence.heads = spec.heads;
-    sequence.headStride = headStride;
+    sequence.tokens.records = {{}, headStride, spec.page};
     for (size_t p = 0; p < pages[i].size(); ++p) {
       uint8_t *copy = &bytes[p * pageStride];
       subject.device.read(copy, pool->data() + pages[i][p] * pageStride, pageStride);
-      sequence.pages.push_back(copy);
+      sequence.tokens.records.pages.push_back(copy);
     }
-    sequence.group = group(), sequence.qLength = spec.qLength;
+    sequence.group = group(), sequence.qLength = queryTokens(i);
     sequence.window = spec.window, sequence.sinks = sinks;
     sequence.queries = queries[i];
     results.push_back(expectedAttention(subject, sequence));

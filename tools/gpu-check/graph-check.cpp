@@ -4,17 +4,13 @@
 // lengths, pages and batches, against the same calls without a graph; and what the runtime asked of
 // the driver meanwhile.
 #include "tools/device/CudaDriver.h"
-#include "tools/gpu-check/Rows.h"
-#include "tools/gpu-check/Subject.h"
+#include "tools/gpu-check/GraphStep.h"
+#include "tools/gpu-check/TokenCheck.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <functional>
-#include <numeric>
-#include <optional>
-#include <random>
+#include <stdexcept>
 
 namespace kvq {
 namespace {
@@ -22,15 +18,18 @@ namespace {
 using namespace cuda;
 
 constexpr const char *kUsage = R"(usage: graph-check LIBRARY...
-Captures append, plan and decode of each library (.kvqlib) in a CUDA graph, for 1 and for 4 query
-tokens, split by load and in fixed splits, and replays it with other lengths, pages and numbers of
-sequences: the bits must be those of the calls without a graph. While it captures, the runtime must
-not allocate, copy or load; it is given a driver that counts. Lengths beyond the page table must be
-clamped to it, and told. Prints the seconds that opening,
-loading and a first step of all libraries take. Exit status 0 if all is as it should be.
+Captures append, plan and decode of each library (.kvqlib) in a CUDA graph, and with windows commit
+and demote, for 1 and for 4 query tokens, split by load and in fixed splits, and replays it with
+other lengths, pages and numbers of sequences: the bits must be those of the calls without a graph.
+While it captures, the runtime must not allocate, copy or load; it is given a driver that counts,
+and a step leaves the free memory of the device as it is. For every q_length kvq_supports must say
+what a capture gives. Lengths beyond the page table must be clamped to it, and told. Prints the
+seconds that opening, loading and a first step of all libraries take. Exit status 0 if all is as it
+should be.
 )";
 
-constexpr int64_t kBatch = 6, kPage = 64, kColumns = 20, kSteps = 3;
+constexpr int64_t kSteps = 3;
+constexpr int kRelaxed = 2; ///< mode of a capture
 
 /// The driver that the runtime sees: launches counted apart from all else.
 struct CountingDriver {
@@ -78,182 +77,116 @@ void installCountingDriver() {
   });
 }
 
-/// A cache and everything that a step reads and writes, at addresses that stay.
-class Step {
+/// A graph of one step.
+class StepGraph {
 public:
-  Step(const Subject &subject, int64_t qLength, int64_t splitTokens)
-      : subject(subject), method(subject.method), qLength(qLength), layout(subject.layout(kPage)),
-        pageStride(layout.stride * method.kv_heads), tokens(kBatch * kColumns * kPage),
-        rowBytes(elementBytes(method.attention.rows)),
-        pool(subject.device, size_t(kBatch * kColumns * pageStride)),
-        keys(subject.device, size_t(tokens * method.kv_heads * keyRow())),
-        values(subject.device, size_t(tokens * method.kv_heads * valueRow())),
-        slots(subject.device, size_t(8 * tokens)),
-        queries(subject.device, size_t(kBatch * qLength * method.q_heads * queryRow())),
-        out(subject.device, size_t(kBatch * qLength * method.q_heads * outRow())),
-        lse(subject.device, size_t(4 * kBatch * qLength * method.q_heads)),
-        table(subject.device, size_t(4 * kBatch * kColumns)),
-        lengths(subject.device, size_t(4 * kBatch)) {
-    args(splitTokens);
-    require("workspace size",
-            kvq_workspace_size(subject.library.get(), &decode, &decode.workspace_bytes));
-    workspace.emplace(subject.device, decode.workspace_bytes);
-    decode.workspace = workspace->data();
-    require("workspace", kvq_workspace_init(subject.library.get(), decode.workspace,
-                                            decode.workspace_bytes, &decode.execution));
+  /// Throws std::runtime_error when a call of the step or of the driver refuses.
+  StepGraph(const Subject &subject, GraphStep &step)
+      : stream(static_cast<Stream>(subject.device.stream())) {
+    const ToolDriver &driver = toolDriver();
+    requireCuda("cuStreamBeginCapture", driver.streamBeginCapture(stream, kRelaxed));
+    std::string refused;
+    try {
+      step.launch();
+    } catch (const std::runtime_error &error) {
+      refused = error.what(); // the stream must leave the capture all the same
+    }
+    Graph graph = nullptr;
+    const Result ended = driver.streamEndCapture(stream, &graph);
+    if (!refused.empty())
+      throw std::runtime_error(refused);
+    requireCuda("cuStreamEndCapture", ended);
+    requireCuda("cuGraphInstantiate", driver.graphInstantiate(&exec, graph, 0));
+    requireCuda("cuGraphDestroy", driver.graphDestroy(graph));
   }
+  StepGraph(const StepGraph &) = delete;
+  StepGraph &operator=(const StepGraph &) = delete;
+  ~StepGraph() { toolDriver().graphExecDestroy(exec); }
 
-  /// Other rows, lengths, pages and slots; sequences past a random number are empty.
-  void randomize(uint64_t seed) {
-    std::mt19937_64 random(seed);
-    fillRows(keys, method.key.rows, random), fillRows(values, method.value.rows, random);
-    fillRows(queries, method.attention.rows, random);
-    std::vector<int32_t> ids(kBatch * kColumns), counts(kBatch);
-    std::iota(ids.begin(), ids.end(), 0);
-    std::shuffle(ids.begin(), ids.end(), random);
-    const int64_t sequences = 1 + int64_t(random() % kBatch);
-    for (int64_t i = 0; i < sequences; ++i)
-      counts[size_t(i)] = int32_t(seed == 0 ? 1 : random() % (kColumns * kPage + 1));
-    std::vector<int64_t> places(size_t(tokens), -1);
-    int64_t next = 0;
-    for (int64_t i = 0; i < kBatch; ++i)
-      for (int64_t t = 0; t < counts[size_t(i)]; ++t)
-        places[size_t(next++)] = ids[size_t(i * kColumns + t / kPage)] * kPage + t % kPage;
-    table.write(ids.data()), lengths.write(counts.data()), slots.write(places.data());
-    pool.fill(0xff), out.fill(0x77), lse.fill(0x77);
-  }
-
-  /// Every sequence as long as the table, and `more` tokens longer.
-  void lengthen(int32_t more) {
-    const std::vector<int32_t> counts(kBatch, int32_t(kColumns * kPage) + more);
-    lengths.write(counts.data());
-  }
-
-  /// What kernels met so far (KVQ_FAULT_LENGTH).
-  uint32_t faults() const {
-    subject.device.synchronize();
-    std::vector<uint32_t> words(workspace->bytes() / 4 + 1);
-    workspace->read(words.data());
-    return words[0];
-  }
-
-  void launch() {
-    require("append", kvq_append(subject.library.get(), &append));
-    require("plan", kvq_plan(subject.library.get(), &decode));
-    require("decode", kvq_decode(subject.library.get(), &decode));
-  }
-
-  std::vector<uint8_t> results() const {
-    subject.device.synchronize();
-    std::vector<uint8_t> bytes(pool.bytes() + out.bytes() + lse.bytes());
-    pool.read(bytes.data());
-    out.read(bytes.data() + pool.bytes());
-    lse.read(bytes.data() + pool.bytes() + out.bytes());
-    return bytes;
-  }
+  void launch() const { requireCuda("cuGraphLaunch", toolDriver().graphLaunch(exec, stream)); }
 
 private:
-  int64_t keyRow() const { return method.key.record.dim * elementBytes(method.key.rows); }
-  int64_t valueRow() const { return method.value.record.dim * elementBytes(method.value.rows); }
-  int64_t queryRow() const { return method.key.record.dim * rowBytes; }
-  int64_t outRow() const { return method.value.record.dim * rowBytes; }
-
-  void fillRows(const Buffer &buffer, ElementType type, std::mt19937_64 &random) const {
-    std::vector<float> rows(buffer.bytes() / size_t(elementBytes(type)));
-    for (float &x : rows)
-      x = float(int64_t(random() % 2001) - 1000) / 500;
-    const EncodedRows encoded = encodeRows(type, rows, 1, 1, int64_t(rows.size()), 0);
-    buffer.write(encoded.bytes.data());
-  }
-
-  void args(int64_t splitTokens) {
-    append.size = sizeof append;
-    append.k = keys.data(), append.k_head_stride = keyRow();
-    append.k_token_stride = method.kv_heads * keyRow();
-    append.v = values.data(), append.v_head_stride = valueRow();
-    append.v_token_stride = method.kv_heads * valueRow();
-    append.slots = slots.data(), append.tokens = tokens;
-    append.pool = {pool.data(), pageStride, layout.stride, kPage};
-    append.place.layer = subject.layer;
-    append.execution.stream = subject.device.stream();
-    decode.size = sizeof decode;
-    decode.q = queries.data(), decode.q_head_stride = queryRow();
-    decode.q_token_stride = method.q_heads * queryRow();
-    decode.out = out.data(), decode.out_head_stride = outRow();
-    decode.out_token_stride = method.q_heads * outRow();
-    decode.lse = reinterpret_cast<float *>(lse.data()), decode.lse_head_stride = 4;
-    decode.lse_token_stride = 4 * method.q_heads;
-    decode.q_length = qLength, decode.pool = append.pool;
-    decode.table = {reinterpret_cast<const int32_t *>(table.data()), nullptr, 4 * kColumns,
-                    kColumns};
-    decode.lengths = reinterpret_cast<const int32_t *>(lengths.data());
-    decode.batch = kBatch, decode.max_length = kColumns * kPage;
-    decode.split_tokens = splitTokens, decode.flags = KVQ_DECODE_PLANNED;
-    decode.place = append.place, decode.execution = append.execution;
-  }
-
-  const Subject &subject;
-  const CacheMethod &method;
-  int64_t qLength;
-  RecordLayout layout;
-  int64_t pageStride, tokens, rowBytes;
-  Buffer pool, keys, values, slots, queries, out, lse, table, lengths;
-  std::optional<Buffer> workspace;
-  kvq_token_args append = {};
-  kvq_decode_args decode = {};
+  Stream stream;
+  GraphExec exec = nullptr;
 };
+
+size_t freeMemory() {
+  size_t free = 0, all = 0;
+  requireCuda("cuMemGetInfo", toolDriver().memGetInfo(&free, &all));
+  return free;
+}
 
 /// Empty, or what went wrong.
 std::string checkGraph(const Subject &subject, int64_t qLength, int64_t splitTokens) {
-  const ToolDriver &driver = toolDriver();
-  Step step(subject, qLength, splitTokens);
-  const auto stream = static_cast<Stream>(subject.device.stream());
-  step.randomize(0); // lengths of 1
+  const std::unique_ptr<GraphStep> step = makeStep(subject, qLength, splitTokens);
+  step->randomize(0);
   subject.device.synchronize();
   const int launches = counting().launches, others = counting().others;
-  constexpr int kRelaxed = 2;
-  requireCuda("cuStreamBeginCapture", driver.streamBeginCapture(stream, kRelaxed));
-  step.launch();
-  Graph graph = nullptr;
-  requireCuda("cuStreamEndCapture", driver.streamEndCapture(stream, &graph));
-  if (counting().launches - launches != 4 || counting().others != others)
-    return "expected 4 launches and nothing else of the driver, got " +
+  const StepGraph graph(subject, *step);
+  if (counting().launches - launches != step->launches() || counting().others != others)
+    return "expected " + std::to_string(step->launches()) +
+           " launches and nothing else of the driver, got " +
            std::to_string(counting().launches - launches) + " and " +
            std::to_string(counting().others - others);
-  GraphExec exec = nullptr;
-  requireCuda("cuGraphInstantiate", driver.graphInstantiate(&exec, graph, 0));
-  requireCuda("cuGraphDestroy", driver.graphDestroy(graph));
-  std::string failure;
-  for (int64_t i = 1; i <= kSteps && failure.empty(); ++i) {
-    step.randomize(uint64_t(i));
-    requireCuda("cuGraphLaunch", driver.graphLaunch(exec, stream));
-    const std::vector<uint8_t> replayed = step.results();
-    step.randomize(uint64_t(i));
-    step.launch();
-    if (replayed != step.results())
-      failure = "replay " + std::to_string(i) + ": the bits differ from those without a graph";
+  for (int64_t i = 1; i <= kSteps; ++i) {
+    step->randomize(uint64_t(i));
+    graph.launch();
+    const std::vector<uint8_t> replayed = step->results();
+    step->randomize(uint64_t(i));
+    step->launch();
+    if (replayed != step->results())
+      return "replay " + std::to_string(i) + ": the bits differ from those without a graph";
   }
-  requireCuda("cuGraphExecDestroy", driver.graphExecDestroy(exec));
-  return failure;
+  const size_t before = freeMemory();
+  step->launch();
+  subject.device.synchronize();
+  return freeMemory() == before ? "" : "a step changed how much memory of the device is free";
 }
 
-/// A length beyond the table is clamped to it, and told.
+/// A length beyond the table is clamped to it, and told. Without windows: else the tokens beyond
+/// the table would be the ring's.
 std::string checkClamp(const Subject &subject) {
-  Step step(subject, 1, 0);
-  step.randomize(1);
-  step.lengthen(0);
-  step.launch();
-  const std::vector<uint8_t> expected = step.results();
-  if (step.faults())
-    return "lengths that the table holds: expected no fault, got " + std::to_string(step.faults());
-  step.randomize(1);
-  step.lengthen(1000);
-  step.launch();
-  if (step.results() != expected)
+  if (hasWindows(subject))
+    return "";
+  const std::unique_ptr<GraphStep> step = makeStep(subject, 1, 0);
+  step->randomize(1);
+  step->lengthen(0);
+  step->launch();
+  const std::vector<uint8_t> expected = step->results();
+  if (step->faults())
+    return "lengths that the table holds: expected no fault, got " + std::to_string(step->faults());
+  step->randomize(1);
+  step->lengthen(1000);
+  step->launch();
+  if (step->results() != expected)
     return "lengths beyond the table: the bits differ from those of the longest that it holds";
-  return step.faults() == KVQ_FAULT_LENGTH
+  return step->faults() == KVQ_FAULT_LENGTH
              ? ""
-             : "lengths beyond the table: expected a fault, got " + std::to_string(step.faults());
+             : "lengths beyond the table: expected a fault, got " + std::to_string(step->faults());
+}
+
+/// Whether a step with so many query tokens can be captured: what kvq_supports says, and what a
+/// capture gives. Empty if they agree.
+std::string checkCapability(const Subject &subject, int64_t qLength) {
+  kvq_use use = {};
+  use.size = sizeof use;
+  use.q_length = int32_t(qLength);
+  use.flags = KVQ_USE_CAPTURE | (hasWindows(subject) ? KVQ_USE_DEMOTE : 0u);
+  const bool said = kvq_supports(subject.library.get(), &use, nullptr, 0, nullptr) == KVQ_OK;
+  std::string refused;
+  try {
+    const std::unique_ptr<GraphStep> step = makeStep(subject, qLength, 0);
+    step->randomize(0);
+    const StepGraph graph(subject, *step);
+    graph.launch();
+    subject.device.synchronize();
+  } catch (const std::runtime_error &error) {
+    refused = error.what();
+  }
+  if (said == refused.empty())
+    return "";
+  return said ? "kvq_supports says that it can be captured: " + refused
+              : "kvq_supports says that it cannot be captured, and it can";
 }
 
 double secondsOf(const std::function<void()> &work) {
@@ -271,15 +204,36 @@ double coldStart(const std::vector<std::string> &paths, Device &device) {
       subject = std::make_unique<Subject>(path, device);
       require("load", kvq_load(subject->library.get(), -1));
     });
-    Step step(*subject, 1, 0);
-    step.randomize(0);
+    const std::unique_ptr<GraphStep> step = makeStep(*subject, 1, 0);
+    step->randomize(0);
     device.synchronize();
     seconds += secondsOf([&] {
-      step.launch();
+      step->launch();
       device.synchronize();
     });
   }
   return seconds;
+}
+
+/// How many checks failed.
+int checkLibrary(const std::string &path, Device &device) {
+  const Subject subject(path, device);
+  require("load", kvq_load(subject.library.get(), -1));
+  int failures = 0;
+  auto report = [&](const std::string &what, const std::string &failure) {
+    if (failure.empty())
+      return;
+    ++failures;
+    std::printf("FAIL %s, %s: %s\n", subject.name.c_str(), what.c_str(), failure.c_str());
+  };
+  report("clamp", checkClamp(subject));
+  for (int64_t qLength : {1, 4})
+    for (int64_t split : {0, 512})
+      report("q_length " + std::to_string(qLength) + ", split_tokens " + std::to_string(split),
+             checkGraph(subject, qLength, split));
+  for (int64_t qLength = 1; qLength <= KVQ_MAX_Q_LENGTH + 1; ++qLength)
+    report("q_length " + std::to_string(qLength), checkCapability(subject, qLength));
+  return failures;
 }
 
 int run(const std::vector<std::string> &paths) {
@@ -288,23 +242,8 @@ int run(const std::vector<std::string> &paths) {
   std::printf("opened %zu libraries, each with a first step, in %.3f s\n", paths.size(),
               coldStart(paths, *device));
   int failures = 0;
-  for (const std::string &path : paths) {
-    const Subject subject(path, *device);
-    require("load", kvq_load(subject.library.get(), -1));
-    if (const std::string failure = checkClamp(subject); !failure.empty()) {
-      ++failures;
-      std::printf("FAIL %s: %s\n", subject.name.c_str(), failure.c_str());
-    }
-    for (int64_t qLength : {1, 4})
-      for (int64_t split : {0, 512}) {
-        const std::string failure = checkGraph(subject, qLength, split);
-        if (failure.empty())
-          continue;
-        ++failures;
-        std::printf("FAIL %s, q_length %d, split_tokens %d: %s\n", subject.name.c_str(),
-                    int(qLength), int(split), failure.c_str());
-      }
-  }
+  for (const std::string &path : paths)
+    failures += checkLibrary(path, *device);
   std::printf("%zu libraries, %d failures\n", paths.size(), failures);
   return failures ? 1 : 0;
 }
