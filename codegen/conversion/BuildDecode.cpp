@@ -98,7 +98,7 @@ std::pair<Value, Value> KernelBuilder::splitsOf(const Segment &segment) {
   Value tokens = quantizedOf(segment.seq), perSplit = argument(ARG(split_tokens));
   Value zero = emit.index(0), first = zero;
   Value end = emit.div(emit.add(tokens, emit.sub(perSplit, emit.index(1))), perSplit);
-  if (windowed()) // the partial result of the window comes first, and all others follow it
+  if (method.windowed()) // the partial result of the window comes first, and all others follow it
     return {zero, end};
   // The first token that the first query token attends.
   Value attended = emit.add(emit.sub(argument(ARG(window)), emit.index(1)), segment.tokens);
@@ -174,7 +174,7 @@ void KernelBuilder::attendPart(const Segment &segment, AttendFn attend) {
 /// Without windows the bounds of the rows end where the records do. With them, records end before:
 /// -inf for the tokens of the tiles that are not, or no longer, in records.
 Value KernelBuilder::maskRecords(Value scores, Value valid, int64_t tiles) {
-  if (!windowed())
+  if (!method.windowed())
     return scores;
   return TileMaskRowsOp::create(emit.builder, emit.loc, scores.getType(), scores, emit.index(0),
                                 valid, queries, tiles);
@@ -185,7 +185,7 @@ void KernelBuilder::decode() {
   Value parts = partsOf(), part = emit.rem(item, parts);
   Segment segment = segmentAt(emit.div(item, parts));
   Value split = part;
-  if (windowed()) {
+  if (method.windowed()) {
     emit.when(emit.equal(part, emit.index(0)), [&] {
       attendPart(segment, [&](Value query, Value bounds, Value state, Value output) {
         return attendWindow(segment, query, bounds, state, output);
@@ -214,7 +214,7 @@ void KernelBuilder::decode() {
 /// Partial results of a segment: of its splits, before them of the window's rows.
 Value KernelBuilder::partsOf() {
   Value splits = argument(ARG(max_splits));
-  return windowed() ? emit.add(splits, 1) : splits;
+  return method.windowed() ? emit.add(splits, 1) : splits;
 }
 
 } // namespace mlir::kvq

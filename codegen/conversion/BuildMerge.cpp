@@ -72,7 +72,7 @@ void KernelBuilder::merge() {
   Value first = emit.add(emit.mul(item, partsOf()), firstSplit);
   Value partials = emit.offset(pointerArgument(ARG(partial)), emit.mul(first, stride));
   Value count = emit.sub(endSplit, firstSplit);
-  if (windowed())
+  if (method.windowed())
     count = emit.add(count, 1);
   Value workspace =
       emit.offset(pointerArgument(ARG(query)), emit.mul(item, 4 * space.queryFloats()));

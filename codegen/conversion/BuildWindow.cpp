@@ -19,7 +19,7 @@ namespace mlir::kvq {
 
 Value KernelBuilder::quantizedOf(Value seq) {
   Value length = lengthOf(seq), zero = emit.index(0);
-  if (!windowed())
+  if (!method.windowed())
     return length;
   Value word = emit.load(
       emit.i32(), emit.offset(pointerArgument(WINDOW_ARG(quantized_lengths)), emit.mul(seq, 4)));

@@ -103,7 +103,6 @@ protected:
                                      Value end, Value state, Value output);
 
   // High-precision windows (BuildWindow.cpp).
-  bool windowed() const { return method.sink || method.recent; }
   /// 16 rows of a window that follow one another: where they lie, the position of the first, and
   /// which of them count, `begin` up to `end`.
   struct WindowTile {

@@ -104,6 +104,8 @@ struct CacheMethod {
   std::vector<Constant> constants;
 
   RecordSpec record() const; ///< layout specification of one page of one KV head.
+  /// Whether some tokens are kept as rows of high precision beside the records.
+  bool windowed() const { return sink || recent; }
 };
 
 /// Empty when every number and index of a method is in its range and its record is legal; else one

@@ -150,7 +150,7 @@ DecodeBuilder::Piece DecodeBuilder::locate(Value begin, Value end, Variable &seq
   piece.length = lengthOf(seq.get());
   piece.quantized = quantizedOf(seq.get());
   piece.firstUnit = emit.wide(planWord(arrays.firstUnits, seq.get()));
-  if (windowed())
+  if (method.windowed())
     piece.window = windowUnits(piece.length, piece.quantized);
   Value inSegment = emit.narrowWord(emit.sub(piece.begin, piece.segmentBegin));
   Value chunkNumber = emit.wide(emit.div(inSegment, emit.narrowWord(chunkUnits)));
@@ -165,7 +165,7 @@ DecodeBuilder::Piece DecodeBuilder::locate(Value begin, Value end, Variable &seq
 /// negative number where window rows come first.
 Value DecodeBuilder::firstRecordUnit(Value seq) {
   Value first = warpEmit.wide(planWord(arrays.firstUnits, seq));
-  if (!windowed())
+  if (!method.windowed())
     return first;
   WindowUnits window = windowUnits(lengthOf(seq), quantizedOf(seq));
   return emit.sub(first, emit.add(window.sink, window.recent));

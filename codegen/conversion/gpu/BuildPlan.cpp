@@ -74,7 +74,7 @@ Value GpuKernelBuilder::lengthOf(Value seq) {
 }
 
 Value GpuKernelBuilder::quantizedOf(Value seq) {
-  return windowed() ? warpEmit.wide(planWord(planArrays().quantized, seq)) : lengthOf(seq);
+  return method.windowed() ? warpEmit.wide(planWord(planArrays().quantized, seq)) : lengthOf(seq);
 }
 
 GpuKernelBuilder::WindowUnits GpuKernelBuilder::windowUnits(Value length, Value quantized) {
@@ -104,7 +104,7 @@ Value GpuKernelBuilder::planSequence(const Plan &plan, Value seq) {
   };
   put(length, plan.lengths);
   Value quantized = length;
-  if (windowed())
+  if (method.windowed())
     put(quantized = KernelBuilder::quantizedOf(seq), plan.quantized);
   Segment segment = segmentOf(seq, seq, zero, zero);
   Value attended = emit.add(emit.sub(segment.tokens, emit.index(1)), argument(ARG(window)));
@@ -113,7 +113,7 @@ Value GpuKernelBuilder::planSequence(const Plan &plan, Value seq) {
   Value unit = emit.index(KVQ_GPU_UNIT_TOKENS), firstUnit = emit.div(first, unit);
   Value end = emit.div(emit.add(quantized, emit.sub(unit, emit.index(1))), unit);
   Value units = emit.select(emit.less(firstUnit, end), emit.sub(end, firstUnit), zero);
-  if (windowed()) {
+  if (method.windowed()) {
     WindowUnits window = windowUnits(length, quantized);
     units = emit.add(units, emit.add(window.sink, window.recent));
   }

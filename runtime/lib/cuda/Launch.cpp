@@ -47,7 +47,7 @@ int64_t partialSlots(const kvq_decode_args &args, const DecodePlan &plan) {
   if (!args.split_tokens)
     return plan.teams + segments;
   const CacheMethod &method = plan.shape.call.format->method;
-  const int64_t extra = method.sink || method.recent ? 3 * KVQ_GPU_UNIT_TOKENS : 0;
+  const int64_t extra = method.windowed() ? 3 * KVQ_GPU_UNIT_TOKENS : 0;
   return segments * ((args.max_length + extra + args.split_tokens - 1) / args.split_tokens);
 }
 
