@@ -68,15 +68,9 @@ void KernelBuilder::prepareRow(const Segment &segment, Value q, Value workspace)
   });
 }
 
-void KernelBuilder::loadConstantPlace(Value head) {
-  constants = pointerArgument(ARG(constants));
-  layer = argument(ARG(layer));
-  constantHead = emit.add(argument(ARG(first_head)), head);
-}
-
 void KernelBuilder::prepare() {
   Segment segment = segmentAt(item);
-  loadConstantPlace(segment.head);
+  loadConstantPlace<kvq_decode_kernel_args>(segment.head);
   Value workspace = emit.offset(pointerArgument(ARG(query)),
                                 emit.mul(item, 4 * workspaceOf(method).queryFloats()));
   emit.loop(queries, [&](Value q) { prepareRow(segment, q, workspace); });
@@ -84,14 +78,9 @@ void KernelBuilder::prepare() {
 
 Value KernelBuilder::tileAddress(Value seq, Value head, Value token) {
   Value page = argument(ARG(page_tokens));
-  Value entry = emit.offset(pageIds(seq), emit.mul(emit.div(token, page), 4));
-  Value id = emit.load(emit.i32(), entry);
-  Value wide = arith::ExtSIOp::create(emit.builder, emit.loc, emit.i64(), id);
-  int64_t tileBytes = ::kvq::buildRecord(record.getSpec()).tileBytes;
-  Value bytes = emit.add(emit.mul(wide, argument(ARG(page_stride))),
-                         emit.mul(head, argument(ARG(head_stride))));
-  bytes = emit.add(bytes, emit.mul(emit.div(emit.rem(token, page), kTileTokens), tileBytes));
-  return emit.offset(pointerArgument(ARG(pool)), bytes);
+  Value id = pageId(pageIds(tableFields<kvq_decode_kernel_args>(ARG(lengths)), seq), token, page);
+  HeadPages pages = pagesOf(poolFields<kvq_decode_kernel_args>(), head);
+  return tileOf(pages, id, emit.rem(token, page));
 }
 
 std::pair<Value, Value> KernelBuilder::splitsOf(const Segment &segment) {

@@ -227,7 +227,7 @@ void GpuKernelBuilder::prepareWarps() {
   emit.when(emit.less(number, emit.mul(segments, queries)), [&] {
     Segment segment = segmentAt(emit.div(number, queries));
     Value q = emit.rem(number, queries);
-    loadConstantPlace(segment.head);
+    loadConstantPlace<kvq_decode_kernel_args>(segment.head);
     Value workspace =
         emit.offset(pointerArgument(ARG(query)),
                     emit.mul(segment.number, 4 * gpuWorkspaceOf(method).queryFloats()));
