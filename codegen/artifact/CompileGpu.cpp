@@ -3,6 +3,7 @@
 
 #include "codegen/Passes.h"
 #include "codegen/artifact/KernelName.h"
+#include "codegen/conversion/BuildKernels.h"
 #include "codegen/conversion/gpu/BuildGpuKernels.h"
 #include "codegen/target/PtxDigest.h"
 
@@ -75,13 +76,14 @@ GpuModule gpuModule(const ::kvq::CacheMethod &method, const Chip &chip, GpuCode 
   module.level = machineCode ? "cubin" : "ptx";
   module.code = machineCode ? std::move(code.cubin) : std::move(code.ptx);
   const GpuWorkspace space = gpuWorkspaceOf(method);
-  auto add = [&](::kvq::KernelRole role, GpuLaunch launch) {
-    const bool decodes = role == ::kvq::KernelRole::plan || role == ::kvq::KernelRole::prepare ||
-                         role == ::kvq::KernelRole::decode;
-    const bool rows = role == ::kvq::KernelRole::prepare || role == ::kvq::KernelRole::decode;
+  using Role = ::kvq::KernelRole;
+  for (const GpuLaunch &launch : gpuKernelsOf(method, chip)) {
+    const Role role = launch.role;
+    const bool rows = role == Role::prepare || role == Role::decode;
+    const bool decodes = rows || role == Role::plan;
     GpuKernel kernel;
     kernel.role = role;
-    kernel.symbol = std::string("kvq_") + ::kvq::roleName(role);
+    kernel.symbol = kernelSymbol(role);
     kernel.threads = static_cast<int32_t>(launch.threads);
     kernel.sharedBytes = static_cast<int32_t>(launch.sharedBytes);
     kernel.queryFloats = decodes ? space.queryFloats() : 0;
@@ -90,16 +92,6 @@ GpuModule gpuModule(const ::kvq::CacheMethod &method, const Chip &chip, GpuCode 
     kernel.rows = rows ? static_cast<int32_t>(space.queries) : 0;
     kernel.registers = machineCode ? registersOf(code.log, kernel.symbol) : 0;
     module.kernels.push_back(std::move(kernel));
-  };
-  add(::kvq::KernelRole::append, appendLaunch());
-  add(::kvq::KernelRole::plan, planLaunch());
-  add(::kvq::KernelRole::prepare, prepareLaunch());
-  add(::kvq::KernelRole::decode, decodeLaunch(method, chip));
-  add(::kvq::KernelRole::dequantize, appendLaunch());
-  if (method.sink || method.recent) {
-    add(::kvq::KernelRole::append_window, appendLaunch());
-    add(::kvq::KernelRole::demote, appendLaunch());
-    add(::kvq::KernelRole::commit, planLaunch());
   }
   return module;
 }

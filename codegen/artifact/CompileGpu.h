@@ -16,7 +16,7 @@ struct GpuCode {
   std::string ptxas; ///< version of the ptxas that made the cubin
 };
 
-/// Compiles the four kernels of `method`. `machineCode` asks for a cubin if ptxas can be found.
+/// Compiles the kernels of `method`. `machineCode` asks for a cubin if ptxas can be found.
 FailureOr<GpuCode> compileGpu(Location loc, const ::kvq::CacheMethod &method, const Chip &chip,
                               bool machineCode, StageObserver observe);
 

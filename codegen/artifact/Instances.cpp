@@ -154,7 +154,7 @@ KernelName randomName(const Chip &chip, std::mt19937_64 &random) {
 
 std::string unsupportedInstance(const KernelName &name, const Chip &chip) {
   const ::kvq::CacheMethod method = methodOf(name);
-  if (const int64_t rows = rowClassOf(method); rows != name.rows)
+  if (const int64_t rows = gpuRowClassOf(method); rows != name.rows)
     return std::string("target ") + chip.name + " expects at most " + std::to_string(rows) +
            " query rows for a V of " + std::to_string(name.value.dim) + " channels, got " +
            std::to_string(name.rows);

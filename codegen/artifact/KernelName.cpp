@@ -186,7 +186,7 @@ KernelSide sideOf(const ::kvq::RecordSide &side) {
 /// The text of what decides the kernels of a method: what no kernel depends on is made alike.
 std::string kernelText(::kvq::CacheMethod method) {
   method.name = "";
-  method.q_heads = static_cast<int>(rowClassOf(method));
+  method.q_heads = static_cast<int>(gpuRowClassOf(method));
   method.kv_heads = method.layers = 1;
   method.page = 64;
   for (::kvq::SideMethod *side : {&method.key, &method.value})
@@ -237,7 +237,7 @@ KernelName kernelNameOf(const ::kvq::CacheMethod &method, KernelRole role, Strin
                   chip.str(),
                   sideOf(method.key.record),
                   sideOf(method.value.record),
-                  static_cast<int>(rowClassOf(method)),
+                  static_cast<int>(gpuRowClassOf(method)),
                   method.attention.rows,
                   ""};
   std::string text = kernelText(method);

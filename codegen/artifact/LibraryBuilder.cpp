@@ -40,13 +40,8 @@ private:
   void addCpuKernels(const FormatArtifact &artifact) {
     const Workspace workspace = workspaceOf(artifact.method);
     using Role = ::kvq::KernelRole;
-    std::vector<Role> roles = {Role::append, Role::prepare, Role::decode, Role::merge,
-                               Role::dequantize};
-    if (artifact.method.sink || artifact.method.recent)
-      roles.insert(roles.end(), {Role::append_window, Role::demote});
-    for (Role role : roles) {
-      ::kvq::LibraryKernel kernel =
-          start(role, cpuLevelName(artifact.level), std::string("kvq_") + ::kvq::roleName(role));
+    for (Role role : cpuKernelsOf(artifact.method)) {
+      ::kvq::LibraryKernel kernel = start(role, cpuLevelName(artifact.level), kernelSymbol(role));
       if (role == Role::prepare || role == Role::decode || role == Role::merge) {
         kernel.info = {workspace.queryFloats(), workspace.partialFloats()};
         kernel.rows = int32_t(workspace.queries);

@@ -11,7 +11,7 @@ namespace mlir::kvq {
 
 /// A kernel of a GPU module.
 struct GpuKernel {
-  ::kvq::KernelRole role; ///< append, plan, prepare or decode
+  ::kvq::KernelRole role; ///< of a GPU
   std::string symbol;
   int32_t threads = 0, sharedBytes = 0;
   int64_t queryFloats = 0, partialFloats = 0; ///< the same in plan, prepare and decode; append: 0
@@ -36,7 +36,7 @@ struct GpuModule {
 struct FormatArtifact {
   ::kvq::CacheMethod method;
   std::string constants = {};    ///< bytes, as packConstants lays them out
-  std::string sharedObject = {}; ///< with the four kernels of kernel_abi.h; empty: no CPU kernels
+  std::string sharedObject = {}; ///< with the CPU kernels of kernel_abi.h; empty: no CPU kernels
   CpuLevel level = CpuLevel::baseline;
   std::string pipeline = {}; ///< text of what was compiled
   std::vector<GpuModule> modules = {};

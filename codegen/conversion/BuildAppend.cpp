@@ -8,8 +8,6 @@
 #include "codegen/conversion/TileMap.h"
 #include "kvq/kernel_abi.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-
 #include <algorithm>
 #include <cstddef>
 
@@ -18,6 +16,8 @@
 namespace mlir::kvq {
 
 using ::kvq::Step;
+
+static constexpr PoolFields kPool = poolFields<kvq_token_kernel_args>();
 
 Value KernelBuilder::clip(Value row, const ::kvq::SideMethod &side, const Step &step) {
   int64_t dim = side.record.dim;
@@ -81,9 +81,7 @@ Value KernelBuilder::slotOf(Value token) {
   Value bytes = argument(ARG(slot_bytes));
   Value low = emit.offset(pointerArgument(ARG(slots)), emit.mul(token, bytes));
   Value high = emit.offset(low, emit.sub(bytes, emit.index(4)));
-  auto word = [&](Value address) { return emit.load(emit.i32(), address); };
-  Value narrow = arith::ExtSIOp::create(emit.builder, emit.loc, emit.i64(), word(low));
-  Value top = arith::ExtSIOp::create(emit.builder, emit.loc, emit.i64(), word(high));
+  Value narrow = loadIndex(low), top = loadIndex(high);
   Value both = emit.bitOr(emit.shl(top, 32), emit.bitAnd(narrow, emit.index(0xffffffff)));
   return emit.select(emit.equal(bytes, emit.index(8)), both, narrow);
 }
@@ -95,9 +93,7 @@ void KernelBuilder::ofSlot(function_ref<void(Value, Value, Value, Value)> body) 
   Value page = argument(ARG(page_tokens)), reserved = argument(ARG(reserved_slot));
   Value other = emit.bitOr(emit.less(slot, reserved), emit.less(reserved, slot));
   emit.when(emit.bitAnd(emit.less(emit.index(-1), slot), other), [&] {
-    constants = pointerArgument(ARG(constants));
-    layer = argument(ARG(layer));
-    constantHead = emit.add(argument(ARG(first_head)), head);
+    loadConstantPlace<kvq_token_kernel_args>(head);
     body(token, head, emit.div(slot, page), emit.rem(slot, page));
   });
 }
@@ -110,18 +106,10 @@ Value KernelBuilder::rowOf(bool key, Value token, Value head) {
                      emit.add(emit.mul(token, tokens), emit.mul(head, heads)));
 }
 
-/// The tile of a position in a page of records.
-Value KernelBuilder::tileOf(Value page, Value head, Value position) {
-  int64_t tileBytes = ::kvq::buildRecord(record.getSpec()).tileBytes;
-  Value bytes = emit.add(emit.mul(page, argument(ARG(page_stride))),
-                         emit.mul(head, argument(ARG(head_stride))));
-  bytes = emit.add(bytes, emit.mul(emit.div(position, kTileTokens), tileBytes));
-  return emit.offset(pointerArgument(ARG(pool)), bytes);
-}
-
 void KernelBuilder::append() {
   ofSlot([&](Value token, Value head, Value page, Value position) {
-    Value tile = tileOf(page, head, position), inTile = emit.rem(position, kTileTokens);
+    Value tile = tileOf(pagesOf(kPool, head), page, position),
+          inTile = emit.rem(position, kTileTokens);
     for (bool key : {true, false})
       quantizeRow(key, rotatedRow(key, rowOf(key, token, head)), tile, inTile);
   });
@@ -129,9 +117,7 @@ void KernelBuilder::append() {
 
 void KernelBuilder::appendWindow() {
   ofSlot([&](Value token, Value head, Value page, Value position) {
-    Value at = emit.add(emit.mul(page, argument(ARG(page_stride))),
-                        emit.mul(head, argument(ARG(head_stride))));
-    Value base = emit.offset(pointerArgument(ARG(pool)), at);
+    Value base = pageOf(pagesOf(kPool, head), page);
     Value size = argument(ARG(page_tokens));
     for (bool key : {true, false}) {
       Value row = rotatedRow(key, rowOf(key, token, head));
@@ -142,34 +128,21 @@ void KernelBuilder::appendWindow() {
   });
 }
 
-/// The row at `position` of a page of window rows that begins at `base`.
-Value KernelBuilder::windowRow(Value base, Value pageTokens, Value position, bool key) {
-  int64_t element = ::kvq::elementBytes(method.key.storedRows());
-  int64_t keyBytes = element * method.key.record.dim,
-          valueBytes = element * method.value.record.dim;
-  if (key)
-    return emit.offset(base, emit.mul(position, keyBytes));
-  return emit.offset(emit.offset(base, emit.mul(pageTokens, keyBytes)),
-                     emit.mul(position, valueBytes));
-}
-
-/// The row of a record in the model's own basis: centers and rotations undone, last first.
-Value KernelBuilder::modelRow(bool key, Value row) {
-  const std::vector<Step> &steps = (key ? method.key : method.value).steps;
-  Value one = emit.real(emit.f32(), 1);
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+Value KernelBuilder::undoSteps(const ::kvq::SideMethod &side, Value row, Value mass) {
+  for (auto step = side.steps.rbegin(); step != side.steps.rend(); ++step) {
     if (step->kind == Step::Kind::rotate)
       row = rotate(row, *step, /*inverse=*/true, /*anyOrder=*/true);
     else if (step->kind == Step::Kind::center)
       row = TileAddMeanOp::create(emit.builder, emit.loc, row.getType(), row,
-                                  constant(step->constant, constants, layer, constantHead), one);
+                                  constant(step->constant, constants, layer, constantHead), mass);
   }
   return row;
 }
 
 void KernelBuilder::dequantize() {
   ofSlot([&](Value token, Value head, Value page, Value position) {
-    Value tile = tileOf(page, head, position), inTile = emit.rem(position, kTileTokens);
+    Value tile = tileOf(pagesOf(kPool, head), page, position),
+          inTile = emit.rem(position, kTileTokens);
     Value stored = emit.less(emit.index(0), argument(ARG(stored)));
     Value wide = emit.less(emit.index(0), argument(ARG(f32)));
     for (bool key : {true, false}) {
@@ -189,7 +162,7 @@ void KernelBuilder::dequantize() {
       };
       emit.when(stored, [&] { store(load()); });
       emit.when(emit.equal(stored, emit.integer(emit.builder.getI1Type(), 0)),
-                [&] { store(modelRow(key, load())); });
+                [&] { store(undoSteps(side, load(), emit.real(emit.f32(), 1))); });
     }
   });
 }

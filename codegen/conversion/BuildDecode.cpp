@@ -68,15 +68,9 @@ void KernelBuilder::prepareRow(const Segment &segment, Value q, Value workspace)
   });
 }
 
-void KernelBuilder::loadConstantPlace(Value head) {
-  constants = pointerArgument(ARG(constants));
-  layer = argument(ARG(layer));
-  constantHead = emit.add(argument(ARG(first_head)), head);
-}
-
 void KernelBuilder::prepare() {
   Segment segment = segmentAt(item);
-  loadConstantPlace(segment.head);
+  loadConstantPlace<kvq_decode_kernel_args>(segment.head);
   Value workspace = emit.offset(pointerArgument(ARG(query)),
                                 emit.mul(item, 4 * workspaceOf(method).queryFloats()));
   emit.loop(queries, [&](Value q) { prepareRow(segment, q, workspace); });
@@ -84,21 +78,16 @@ void KernelBuilder::prepare() {
 
 Value KernelBuilder::tileAddress(Value seq, Value head, Value token) {
   Value page = argument(ARG(page_tokens));
-  Value entry = emit.offset(pageIds(seq), emit.mul(emit.div(token, page), 4));
-  Value id = emit.load(emit.i32(), entry);
-  Value wide = arith::ExtSIOp::create(emit.builder, emit.loc, emit.i64(), id);
-  int64_t tileBytes = ::kvq::buildRecord(record.getSpec()).tileBytes;
-  Value bytes = emit.add(emit.mul(wide, argument(ARG(page_stride))),
-                         emit.mul(head, argument(ARG(head_stride))));
-  bytes = emit.add(bytes, emit.mul(emit.div(emit.rem(token, page), kTileTokens), tileBytes));
-  return emit.offset(pointerArgument(ARG(pool)), bytes);
+  Value id = pageId(pageIds(tableFields<kvq_decode_kernel_args>(ARG(lengths)), seq), token, page);
+  HeadPages pages = pagesOf(poolFields<kvq_decode_kernel_args>(), head);
+  return tileOf(pages, id, emit.rem(token, page));
 }
 
 std::pair<Value, Value> KernelBuilder::splitsOf(const Segment &segment) {
   Value tokens = quantizedOf(segment.seq), perSplit = argument(ARG(split_tokens));
   Value zero = emit.index(0), first = zero;
   Value end = emit.div(emit.add(tokens, emit.sub(perSplit, emit.index(1))), perSplit);
-  if (windowed()) // the partial result of the window comes first, and all others follow it
+  if (method.windowed()) // the partial result of the window comes first, and all others follow it
     return {zero, end};
   // The first token that the first query token attends.
   Value attended = emit.add(emit.sub(argument(ARG(window)), emit.index(1)), segment.tokens);
@@ -174,7 +163,7 @@ void KernelBuilder::attendPart(const Segment &segment, AttendFn attend) {
 /// Without windows the bounds of the rows end where the records do. With them, records end before:
 /// -inf for the tokens of the tiles that are not, or no longer, in records.
 Value KernelBuilder::maskRecords(Value scores, Value valid, int64_t tiles) {
-  if (!windowed())
+  if (!method.windowed())
     return scores;
   return TileMaskRowsOp::create(emit.builder, emit.loc, scores.getType(), scores, emit.index(0),
                                 valid, queries, tiles);
@@ -185,7 +174,7 @@ void KernelBuilder::decode() {
   Value parts = partsOf(), part = emit.rem(item, parts);
   Segment segment = segmentAt(emit.div(item, parts));
   Value split = part;
-  if (windowed()) {
+  if (method.windowed()) {
     emit.when(emit.equal(part, emit.index(0)), [&] {
       attendPart(segment, [&](Value query, Value bounds, Value state, Value output) {
         return attendWindow(segment, query, bounds, state, output);
@@ -214,7 +203,7 @@ void KernelBuilder::decode() {
 /// Partial results of a segment: of its splits, before them of the window's rows.
 Value KernelBuilder::partsOf() {
   Value splits = argument(ARG(max_splits));
-  return windowed() ? emit.add(splits, 1) : splits;
+  return method.windowed() ? emit.add(splits, 1) : splits;
 }
 
 } // namespace mlir::kvq

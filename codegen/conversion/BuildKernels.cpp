@@ -12,6 +12,8 @@
 namespace mlir::kvq {
 namespace {
 
+using Role = ::kvq::KernelRole;
+
 Type elementType(MLIRContext *context, ::kvq::ElementType type) {
   switch (type) {
   case ::kvq::ElementType::f16:
@@ -44,21 +46,45 @@ TileSideAttr sideOf(MLIRContext *context, const ::kvq::RecordSide &side) {
 }
 
 /// Of the kernels of a method: the query heads of a KV head, as far as one block holds them.
-int64_t rowClassOf(const ::kvq::CacheMethod &method) {
+int64_t cpuRowClassOf(const ::kvq::CacheMethod &method) {
   return std::min(method.q_heads / method.kv_heads, kMaxRowClass);
 }
 
-void buildKernel(ModuleOp module, Location loc, StringRef name, const ::kvq::CacheMethod &method,
-                 void (KernelBuilder::*body)()) {
+using KernelBody = void (KernelBuilder::*)();
+
+KernelBody bodyOf(Role role) {
+  switch (role) {
+  case Role::append:
+    return &KernelBuilder::append;
+  case Role::prepare:
+    return &KernelBuilder::prepare;
+  case Role::decode:
+    return &KernelBuilder::decode;
+  case Role::merge:
+    return &KernelBuilder::merge;
+  case Role::dequantize:
+    return &KernelBuilder::dequantize;
+  case Role::append_window:
+    return &KernelBuilder::appendWindow;
+  case Role::demote:
+    return &KernelBuilder::demote;
+  case Role::plan:
+  case Role::commit:
+    break;
+  }
+  llvm_unreachable("not a role of the CPU");
+}
+
+void buildKernel(ModuleOp module, Location loc, Role role, const ::kvq::CacheMethod &method) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   Type pointer = LLVM::LLVMPointerType::get(module.getContext());
   auto type = builder.getFunctionType({pointer, builder.getI64Type()}, {});
-  auto function = func::FuncOp::create(builder, loc, name, type);
+  auto function = func::FuncOp::create(builder, loc, kernelSymbol(role), type);
   builder.setInsertionPointToStart(function.addEntryBlock());
   Emit emit(builder, loc);
   (KernelBuilder(emit, method, function.getArgument(0), function.getArgument(1),
-                 rowClassOf(method)).*
-   body)();
+                 cpuRowClassOf(method)).*
+   bodyOf(role))();
   func::ReturnOp::create(builder, loc);
 }
 
@@ -71,8 +97,18 @@ TileRecordAttr recordOf(MLIRContext *context, const ::kvq::CacheMethod &method) 
 
 Workspace workspaceOf(const ::kvq::CacheMethod &method) {
   const ::kvq::RecordSide &key = method.key.record;
-  return {rowClassOf(method), key.dim, key.group ? key.dim / key.group : 1,
+  return {cpuRowClassOf(method), key.dim, key.group ? key.dim / key.group : 1,
           method.value.record.dim};
+}
+
+std::string kernelSymbol(Role role) { return std::string("kvq_") + ::kvq::roleName(role); }
+
+std::vector<Role> cpuKernelsOf(const ::kvq::CacheMethod &method) {
+  std::vector<Role> roles = {Role::append, Role::prepare, Role::decode, Role::merge,
+                             Role::dequantize};
+  if (method.windowed())
+    roles.insert(roles.end(), {Role::append_window, Role::demote});
+  return roles;
 }
 
 std::string unsupportedOnCpu(const ::kvq::CacheMethod &method) {
@@ -90,15 +126,8 @@ std::string unsupportedOnCpu(const ::kvq::CacheMethod &method) {
 LogicalResult buildKernels(ModuleOp module, Location loc, const ::kvq::CacheMethod &method) {
   if (std::string reason = unsupportedOnCpu(method); !reason.empty())
     return emitError(loc) << reason;
-  buildKernel(module, loc, "kvq_append", method, &KernelBuilder::append);
-  buildKernel(module, loc, "kvq_prepare", method, &KernelBuilder::prepare);
-  buildKernel(module, loc, "kvq_decode", method, &KernelBuilder::decode);
-  buildKernel(module, loc, "kvq_merge", method, &KernelBuilder::merge);
-  buildKernel(module, loc, "kvq_dequantize", method, &KernelBuilder::dequantize);
-  if (method.sink || method.recent) {
-    buildKernel(module, loc, "kvq_append_window", method, &KernelBuilder::appendWindow);
-    buildKernel(module, loc, "kvq_demote", method, &KernelBuilder::demote);
-  }
+  for (Role role : cpuKernelsOf(method))
+    buildKernel(module, loc, role, method);
   return success();
 }
 

@@ -19,29 +19,19 @@ using ::kvq::Step;
 /// Undoes the value pipeline. Where W_O holds the inverse rotation, the means are rotated forward
 /// instead.
 Value KernelBuilder::finishOutput(Value row, Value mass) {
+  if (method.attention.unrotate_output)
+    return undoSteps(method.value, row, mass);
   OpBuilder &builder = emit.builder;
-  const std::vector<Step> &steps = method.value.steps;
-  auto mean = [&](const Step &step) {
-    return constant(step.constant, constants, layer, constantHead);
-  };
-  if (method.attention.unrotate_output) {
-    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-      if (step->kind == Step::Kind::rotate)
-        row = rotate(row, *step, /*inverse=*/true, /*anyOrder=*/true);
-      else if (step->kind == Step::Kind::center)
-        row = TileAddMeanOp::create(builder, emit.loc, row.getType(), row, mean(*step), mass);
-    }
-    return row;
-  }
   Value shift;
-  for (const Step &step : steps) {
+  for (const Step &step : method.value.steps) {
     if (step.kind == Step::Kind::rotate && shift)
       shift = rotate(shift, step, /*inverse=*/false, /*anyOrder=*/true);
     if (step.kind != Step::Kind::center)
       continue;
     if (!shift)
       shift = TileZeroRowOp::create(builder, emit.loc, row.getType());
-    shift = TileAddMeanOp::create(builder, emit.loc, row.getType(), shift, mean(step), mass);
+    shift = TileAddMeanOp::create(builder, emit.loc, row.getType(), shift,
+                                  constant(step.constant, constants, layer, constantHead), mass);
   }
   return shift ? TileAddRowOp::create(builder, emit.loc, row.getType(), row, shift) : row;
 }
@@ -65,14 +55,14 @@ void KernelBuilder::storeOutput(const Segment &segment, Value q, Value row, Valu
 void KernelBuilder::merge() {
   OpBuilder &builder = emit.builder;
   Segment segment = segmentAt(item);
-  loadConstantPlace(segment.head);
+  loadConstantPlace<kvq_decode_kernel_args>(segment.head);
   Workspace space = workspaceOf(method);
   int64_t stride = 4 * space.partialFloats();
   auto [firstSplit, endSplit] = splitsOf(segment);
   Value first = emit.add(emit.mul(item, partsOf()), firstSplit);
   Value partials = emit.offset(pointerArgument(ARG(partial)), emit.mul(first, stride));
   Value count = emit.sub(endSplit, firstSplit);
-  if (windowed())
+  if (method.windowed())
     count = emit.add(count, 1);
   Value workspace =
       emit.offset(pointerArgument(ARG(query)), emit.mul(item, 4 * space.queryFloats()));

@@ -7,7 +7,6 @@
 #include "codegen/conversion/TileMap.h"
 #include "kvq/kernel_abi.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 #include <cstddef>
@@ -19,12 +18,10 @@ namespace mlir::kvq {
 
 Value KernelBuilder::quantizedOf(Value seq) {
   Value length = lengthOf(seq), zero = emit.index(0);
-  if (!windowed())
+  if (!method.windowed())
     return length;
-  Value word = emit.load(
-      emit.i32(), emit.offset(pointerArgument(WINDOW_ARG(quantized_lengths)), emit.mul(seq, 4)));
-  Value most = emit.sub(length, emit.index(method.sink));
-  Value count = emit.min(arith::ExtSIOp::create(emit.builder, emit.loc, emit.i64(), word), most);
+  Value count = ofSequence(WINDOW_ARG(quantized_lengths), seq);
+  count = emit.min(count, emit.sub(length, emit.index(method.sink)));
   return emit.select(emit.less(count, zero), zero, count);
 }
 
@@ -45,11 +42,10 @@ KernelBuilder::WindowTile KernelBuilder::windowTile(const Segment &segment, Valu
   Value page = argument(WINDOW_ARG(page_tokens)), column = emit.div(place, page);
   Value inPage = emit.sub(place, emit.mul(column, page));
   Value entry = emit.add(emit.mul(segment.seq, stride), emit.mul(column, 4));
-  Value id = arith::ExtSIOp::create(emit.builder, emit.loc, emit.i64(),
-                                    emit.load(emit.i32(), emit.offset(table, entry)));
-  Value at = emit.add(emit.mul(id, argument(WINDOW_ARG(page_stride))),
-                      emit.mul(segment.head, argument(WINDOW_ARG(head_stride))));
-  Value base = emit.offset(pointerArgument(WINDOW_ARG(pool)), at);
+  Value id = loadIndex(emit.offset(table, entry));
+  constexpr PoolFields pool =
+      poolFields<kvq_window_places>(offsetof(kvq_decode_kernel_args, windows));
+  Value base = pageOf(pagesOf(pool, segment.head), id);
   return {windowRow(base, page, inPage, /*key=*/true), windowRow(base, page, inPage, /*key=*/false),
           emit.add(emit.select(isSink, zero, sink), row), emit.sub(first, row), emit.sub(end, row)};
 }

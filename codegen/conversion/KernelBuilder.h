@@ -5,6 +5,7 @@
 
 #include "codegen/conversion/BuildKernels.h"
 #include "codegen/conversion/Emit.h"
+#include "codegen/conversion/KernelFields.h"
 #include "dialect/KVQTile.h"
 
 namespace mlir::kvq {
@@ -60,14 +61,40 @@ protected:
   Value slotOf(Value token);
   void ofSlot(function_ref<void(Value, Value, Value, Value)> body);
   Value rowOf(bool key, Value token, Value head);
-  Value tileOf(Value page, Value head, Value position);
-  Value windowRow(Value base, Value pageTokens, Value position, bool key);
-  Value modelRow(bool key, Value row);
-  Value ofSequence(size_t array, Value seq);
+  /// Rotations and centers undone, last first; `mass` times the means are added.
+  Value undoSteps(const ::kvq::SideMethod &side, Value row, Value mass);
   Value clip(Value row, const ::kvq::SideMethod &side, const ::kvq::Step &step);
   Value keyShift(Value &query);
   /// Sets what `constant` is asked for by rotations and means: those of this layer and KV head.
-  void loadConstantPlace(Value head);
+  template <typename Args> void loadConstantPlace(Value head) {
+    constants = pointerArgument(offsetof(Args, constants));
+    layer = argument(offsetof(Args, layer));
+    constantHead = emit.add(argument(offsetof(Args, first_head)), head);
+  }
+
+  // Where pages, tiles and window rows lie (Places.cpp).
+  /// The i32 at `address`, i64.
+  Value loadIndex(Value address);
+  /// The element of a sequence in the i32 array whose pointer is the argument `array`; i64.
+  Value ofSequence(size_t array, Value seq);
+  /// pointer ? pointer[index] : other[index], of i32 arrays of which `other` is not null.
+  Value loadEither(Value pointer, Value other, Value index);
+  /// Where the page ids of a sequence begin.
+  Value pageIds(const TableFields &table, Value seq);
+  /// The page that holds token `token` of a sequence with the page ids `ids`.
+  Value pageId(Value ids, Value token, Value pageTokens);
+  /// What of the pages of a pool belongs to a KV head: bytes from the pool to that of page 0, and
+  /// from page to page.
+  struct HeadPages {
+    size_t data; ///< the argument that points to the pool
+    Value first, stride;
+  };
+  HeadPages pagesOf(const PoolFields &pool, Value head);
+  Value pageOf(const HeadPages &pages, Value page);
+  /// The tile of a position in a page of records.
+  Value tileOf(const HeadPages &pages, Value page, Value position);
+  /// The row at `position` of a page of window rows that begins at `base`.
+  Value windowRow(Value base, Value pageTokens, Value position, bool key);
 
   // Query rows (QueryRows.cpp).
   Segment segmentAt(Value number);
@@ -82,16 +109,12 @@ protected:
   /// The learned logit of a row, less what centering K took from its logits; -inf without.
   Value sinkOf(const Segment &segment, Value q, Value workspace);
   Value isNull(Value pointer);
-  /// pointer ? pointer[index] : other[index], of i32 arrays of which `other` is not null.
-  Value loadEither(Value pointer, Value other, Value index);
   /// What centering K took from the logits of row `q`, and the softmax does not know.
   Value shiftOf(Value workspace, Value q);
 
   /// Query row `q`, or a mark that there is none.
   void prepareRow(const Segment &segment, Value q, Value workspace);
   void prepareQuery(const Segment &segment, Value q, Value workspace);
-  /// Where the page ids of a sequence begin.
-  Value pageIds(Value seq);
   Value tileAddress(Value seq, Value head, Value token);
   using AttendFn = function_ref<std::pair<Value, Value>(Value, Value, Value, Value)>;
   void attendPart(const Segment &segment, AttendFn attend);
@@ -103,7 +126,6 @@ protected:
                                      Value end, Value state, Value output);
 
   // High-precision windows (BuildWindow.cpp).
-  bool windowed() const { return method.sink || method.recent; }
   /// 16 rows of a window that follow one another: where they lie, the position of the first, and
   /// which of them count, `begin` up to `end`.
   struct WindowTile {

@@ -6,7 +6,6 @@
 
 #include "kvq/kernel_abi.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 #include <cstddef>
@@ -18,12 +17,6 @@ namespace mlir::kvq {
 Value KernelBuilder::isNull(Value pointer) {
   Value null = LLVM::ZeroOp::create(emit.builder, emit.loc, emit.pointer());
   return LLVM::ICmpOp::create(emit.builder, emit.loc, LLVM::ICmpPredicate::eq, pointer, null);
-}
-
-Value KernelBuilder::loadEither(Value pointer, Value other, Value index) {
-  Value from = emit.select(isNull(pointer), other, pointer);
-  Value word = emit.load(emit.i32(), emit.offset(from, emit.mul(index, 4)));
-  return arith::ExtSIOp::create(emit.builder, emit.loc, emit.i64(), word);
 }
 
 Segment KernelBuilder::segmentAt(Value number) {
@@ -57,10 +50,7 @@ std::pair<Value, Value> KernelBuilder::placeOf(const Segment &segment, Value q) 
   return {emit.add(segment.firstToken, token), emit.add(emit.mul(segment.head, ratio), inGroup)};
 }
 
-Value KernelBuilder::lengthOf(Value seq) {
-  Value word = emit.load(emit.i32(), emit.offset(pointerArgument(ARG(lengths)), emit.mul(seq, 4)));
-  return arith::ExtSIOp::create(emit.builder, emit.loc, emit.i64(), word);
-}
+Value KernelBuilder::lengthOf(Value seq) { return ofSequence(ARG(lengths), seq); }
 
 Value KernelBuilder::boundsOf(const Segment &segment) {
   Value position = emit.sub(lengthOf(segment.seq), segment.tokens);
@@ -83,14 +73,6 @@ Value KernelBuilder::sinkOf(const Segment &segment, Value q, Value workspace) {
   Value from = emit.select(none, workspace, emit.offset(sinks, at));
   Value logit = emit.fsub(emit.load(emit.f32(), from), shiftOf(workspace, q));
   return emit.select(none, emit.realBits(emit.f32(), 0xff800000), logit);
-}
-
-Value KernelBuilder::pageIds(Value seq) {
-  Value indptr = pointerArgument(ARG(page_indptr));
-  Value ragged = emit.mul(loadEither(indptr, pointerArgument(ARG(lengths)), seq), 4);
-  Value begin =
-      emit.select(isNull(indptr), emit.mul(seq, argument(ARG(block_table_stride))), ragged);
-  return emit.offset(pointerArgument(ARG(block_table)), begin);
 }
 
 } // namespace mlir::kvq

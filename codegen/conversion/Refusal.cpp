@@ -28,7 +28,7 @@ std::string Refusal::ofMethod(const ::kvq::CacheMethod &method) const {
     return reason;
   if (std::string reason = ofSide("value", method.value.record); !reason.empty())
     return reason;
-  if (method.sink || method.recent) {
+  if (method.windowed()) {
     const ::kvq::ElementType key = method.key.storedRows(), value = method.value.storedRows();
     if (key != value || key == ::kvq::ElementType::f32)
       return refuse("rotated rows of f16 or of bf16 for high-precision windows, for K as for V",

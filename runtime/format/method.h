@@ -106,6 +106,8 @@ struct CacheMethod {
   RecordSpec record() const; ///< layout specification of one page of one KV head.
   /// Byte offset in the constants blob of the learned sink logits of a layer, [q_heads]; -1: none.
   int64_t sinksOffset(int64_t layer) const;
+  /// Whether some tokens are kept as rows of high precision beside the records.
+  bool windowed() const { return sink || recent; }
 };
 
 /// Empty when every number and index of a method is in its range and its record is legal; else one

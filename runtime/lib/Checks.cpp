@@ -6,8 +6,6 @@
 namespace kvq {
 namespace {
 
-bool windowed(const CacheMethod &method) { return method.sink || method.recent; }
-
 /// Names in messages begin with the member that holds them.
 class Scope {
 public:
@@ -175,7 +173,7 @@ int64_t longestOf(const DecodeShape &shape, const kvq_decode_args &args) {
     return args.max_length;
   const CacheMethod &method = shape.call.format->method;
   int64_t tokens = args.table.columns * args.pool.page_tokens;
-  if (windowed(method))
+  if (method.windowed())
     tokens += method.sink + args.windows.recent.columns * args.windows.pool.page_tokens;
   return std::min(args.max_length, tokens);
 }
@@ -212,7 +210,7 @@ Status needKernel(const Format &format, KernelRole role) {
 }
 
 Status needWindows(const Format &format) {
-  if (windowed(format.method))
+  if (format.method.windowed())
     return {};
   return {KVQ_UNSUPPORTED, "the format has no high-precision windows"};
 }
@@ -312,7 +310,7 @@ Status shapeOf(const kvq_library &library, const kvq_decode_args &args, Argument
 
 void checkDecode(Arguments &check, const DecodeShape &shape, const kvq_decode_args &args,
                  bool plan) {
-  const bool windows = windowed(shape.call.format->method);
+  const bool windows = shape.call.format->method.windowed();
   check.pointer("lengths", args.lengths, sizeof(int32_t));
   if (args.q_indptr)
     check.pointer("q_indptr", args.q_indptr, sizeof(int32_t));
@@ -387,7 +385,7 @@ kvq_decode_kernel_args kernelArguments(const DecodeShape &shape, const kvq_decod
   out.window = window > 0 ? window : INT32_MAX;
   out.sinks = sinksOf(shape, args, constants);
   out.scale = args.scale != 0 ? args.scale : method.attention.scale;
-  if (windowed(method))
+  if (method.windowed())
     out.windows = placesOf(args.windows);
   return out;
 }

@@ -18,8 +18,6 @@ struct DecodePlan {
   int64_t partialAt = 0, workspaceBytes = 0;
 };
 
-bool windowed(const Format &format) { return format.method.sink || format.method.recent; }
-
 Status planDecode(const kvq_library &library, const kvq_decode_args &args, DecodePlan &plan) {
   Arguments check;
   if (Status status = shapeOf(library, args, check, plan.shape); !status.ok())
@@ -32,7 +30,7 @@ Status planDecode(const kvq_library &library, const kvq_decode_args &args, Decod
     return check.status;
   plan.splitTokens = args.split_tokens ? args.split_tokens : roundUp(KVQ_SPLIT_TOKENS, step);
   plan.splits = std::max<int64_t>(1, (args.max_length + plan.splitTokens - 1) / plan.splitTokens);
-  plan.parts = plan.splits + windowed(format);
+  plan.parts = plan.splits + format.method.windowed();
   const WorkspaceFloats &info = format.code.info;
   int64_t query = 0, partial = 0;
   bool fits = !__builtin_mul_overflow(plan.shape.segments, plan.parts, &plan.pieces);
@@ -54,7 +52,7 @@ std::string indexed(const char *name, int64_t i) {
 void checkPlaces(Arguments &check, const Format &format, const kvq_decode_args &args, int64_t i) {
   const int64_t length = args.lengths[i], sink = format.method.sink;
   int64_t records = length;
-  if (windowed(format)) {
+  if (format.method.windowed()) {
     records = args.windows.quantized_lengths[i];
     const int64_t most = std::max<int64_t>(0, length - sink);
     const int64_t capacity = args.windows.recent.columns * args.windows.pool.page_tokens;

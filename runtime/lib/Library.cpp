@@ -178,7 +178,7 @@ kvq_geometry geometryOf(const kvq_library &library, const Format &format) {
   geometry.window = method.attention.window;
   geometry.sinks = method.attention.sinks >= 0;
   geometry.sink = method.sink, geometry.recent = method.recent;
-  if (method.sink || method.recent)
+  if (method.windowed())
     geometry.window_rows = elementOf(method.key.storedRows());
   return geometry;
 }
@@ -190,7 +190,7 @@ kvq_page_geometry pageGeometryOf(const Format &format, const RecordLayout &layou
   page.head_stride = layout.stride;
   page.page_bytes = layout.stride * method.kv_heads;
   page.bits_per_element = bitsPerElement(layout);
-  if (method.sink || method.recent)
+  if (method.windowed())
     page.window_bytes = int64_t(layout.spec.page) * elementBytes(method.key.storedRows()) *
                         (method.key.record.dim + method.value.record.dim);
   const Digest record = recordDigest(layout);

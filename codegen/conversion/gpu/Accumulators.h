@@ -18,7 +18,7 @@ namespace mlir::kvq {
 class Accumulators {
 public:
   Accumulators(WarpEmit &emit, const FragmentMap &map, int64_t queries, Value state, Value output)
-      : emit(emit), map(map), nTiles((queries + 3) / 4), groups(map.groups(/*key=*/false)),
+      : emit(emit), map(map), nTiles(nTilesOf(queries)), groups(map.groups(/*key=*/false)),
         mTiles(map.spec.v.dim / 16), state(state), output(output) {}
 
   WarpEmit &emit;

@@ -68,7 +68,7 @@ Value DecodeBuilder::windowUnitsOf(const Piece &piece) {
 /// The unit of the list at which unit 0 of the segment's records would stand.
 Value DecodeBuilder::originOf(const Piece &piece) {
   Value origin = emit.sub(piece.segmentBegin, piece.firstUnit);
-  return windowed() ? emit.add(origin, windowUnitsOf(piece)) : origin;
+  return method.windowed() ? emit.add(origin, windowUnitsOf(piece)) : origin;
 }
 
 /// Which units of the piece are this warp's, `mine` being its first.
@@ -91,7 +91,7 @@ DecodeBuilder::Share DecodeBuilder::shareOf(const Piece &piece, Value mine) {
   begin = emit.select(emit.less(begin, zero), zero, begin);
   end = emit.select(emit.less(end, zero), zero, end);
   // Records hold positions from the sink on.
-  if (windowed()) {
+  if (method.windowed()) {
     auto inRecords = [&](Value position) {
       Value token = emit.sub(position, emit.index(method.sink));
       return emit.select(emit.less(token, zero), zero, token);
@@ -103,7 +103,7 @@ DecodeBuilder::Share DecodeBuilder::shareOf(const Piece &piece, Value mine) {
   Value endWhole = emit.add(origin, emit.div(end, kUnit));
   share.window = zero;
   share.whole = emit.min(until(firstWhole), share.count);
-  if (windowed()) {
+  if (method.windowed()) {
     Value records = until(emit.add(piece.segmentBegin, windowUnitsOf(piece)));
     share.window = emit.min(records, share.count);
     share.whole = emit.select(emit.less(share.whole, share.window), share.window, share.whole);
@@ -212,7 +212,7 @@ void DecodeBuilder::attend(const Piece &piece, Ring &ring, Variable &nextUnit) {
                                           record, queries);
   Value mine = nextUnit.get(), bounds = boundsOf(piece.rows);
   Share share = shareOf(piece, mine);
-  if (windowed())
+  if (method.windowed())
     std::tie(state, output) =
         enterWindow(piece, mine, share.window, ring, query, bounds, state, output);
   Value origin = emit.sub(mine, originOf(piece));

@@ -114,7 +114,7 @@ void DecodeBuilder::placeParts(const Piece &piece) {
 /// Each warp of the team takes queries local, local + team_warps, ...
 void DecodeBuilder::mergePiece(const Piece &piece) {
   WarpEmit &emit = warpEmit;
-  loadConstantPlace(piece.rows.head);
+  loadConstantPlace<kvq_decode_kernel_args>(piece.rows.head);
   placeParts(piece);
   Variable q(emit, local);
   emit.whileTrue([&] { return emit.less(q.get(), piece.rows.rows); },
@@ -150,7 +150,7 @@ DecodeBuilder::Piece DecodeBuilder::locate(Value begin, Value end, Variable &seq
   piece.length = lengthOf(seq.get());
   piece.quantized = quantizedOf(seq.get());
   piece.firstUnit = emit.wide(planWord(arrays.firstUnits, seq.get()));
-  if (windowed())
+  if (method.windowed())
     piece.window = windowUnits(piece.length, piece.quantized);
   Value inSegment = emit.narrowWord(emit.sub(piece.begin, piece.segmentBegin));
   Value chunkNumber = emit.wide(emit.div(inSegment, emit.narrowWord(chunkUnits)));
@@ -165,7 +165,7 @@ DecodeBuilder::Piece DecodeBuilder::locate(Value begin, Value end, Variable &seq
 /// negative number where window rows come first.
 Value DecodeBuilder::firstRecordUnit(Value seq) {
   Value first = warpEmit.wide(planWord(arrays.firstUnits, seq));
-  if (!windowed())
+  if (!method.windowed())
     return first;
   WindowUnits window = windowUnits(lengthOf(seq), quantizedOf(seq));
   return emit.sub(first, emit.add(window.sink, window.recent));
@@ -182,17 +182,18 @@ void DecodeBuilder::build() {
   partialBase = emit.offset(partials, emit.mul(warp, 4 * space.warpWords()));
   Value barriers = emit.offset(partials, schedule.warps * 4 * space.warpWords());
   barriers = emit.offset(barriers, emit.mul(warp, Ring::barrierBytes(schedule.stages)));
-  RingSource source{pointerArgument(ARG(pool)),
-                    argument(ARG(page_stride)),
-                    argument(ARG(head_stride)),
-                    argument(ARG(page_tokens)),
-                    heads,
-                    argument(ARG(row_blocks)),
-                    arrays.units,
-                    [&](Value seq) { return quantizedOf(seq); },
-                    [&](Value seq) { return firstRecordUnit(seq); },
-                    [&](Value seq) { return pageIds(seq); },
-                    tileBytes};
+  RingSource source{
+      pointerArgument(ARG(pool)),
+      argument(ARG(page_stride)),
+      argument(ARG(head_stride)),
+      argument(ARG(page_tokens)),
+      heads,
+      argument(ARG(row_blocks)),
+      arrays.units,
+      [&](Value seq) { return quantizedOf(seq); },
+      [&](Value seq) { return firstRecordUnit(seq); },
+      [&](Value seq) { return pageIds(tableFields<kvq_decode_kernel_args>(ARG(lengths)), seq); },
+      tileBytes};
   Ring ring(emit, source, schedule.stages, emit.offset(shared, emit.mul(warp, ringBytes)),
             barriers);
   Value begin = emit.wide(planWord(arrays.teamUnit, team));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "codegen/conversion/gpu/BuildGpuKernels.h"
 
+#include "codegen/conversion/BuildKernels.h"
 #include "codegen/conversion/Refusal.h"
 #include "codegen/conversion/gpu/GpuKernelBuilder.h"
 #include "codegen/conversion/gpu/GpuPattern.h"
@@ -10,6 +11,8 @@
 namespace mlir::kvq {
 namespace {
 
+using Role = ::kvq::KernelRole;
+
 constexpr int64_t kAppendWarps = 4, kPlanThreads = 1024, kPrepareWarps = 4;
 /// A dot of 256 hi + lo queries stays below 2^31 up to here (Query.cpp).
 constexpr int kMaxGpuHeadDim = 256;
@@ -17,16 +20,47 @@ constexpr int kMaxGpuHeadDim = 256;
 /// bounds the row class.
 constexpr int64_t kMostSums = 4 * 128;
 
-/// A kernel of one struct by value.
-void buildKernel(ModuleOp module, Location loc, StringRef name, const ::kvq::CacheMethod &method,
-                 const Chip &chip, GpuLaunch launch, int64_t argBytes,
-                 void (GpuKernelBuilder::*body)()) {
+/// What a kernel takes, by value, and what it does.
+struct KernelBody {
+  int64_t argBytes;
+  void (GpuKernelBuilder::*build)();
+};
+
+KernelBody bodyOf(Role role) {
+  constexpr int64_t token = sizeof(kvq_token_kernel_args), decode = sizeof(kvq_gpu_decode_args);
+  constexpr int64_t demote = sizeof(kvq_demote_kernel_args);
+  switch (role) {
+  case Role::append:
+    return {token, &GpuKernelBuilder::appendWarps};
+  case Role::plan:
+    return {decode, &GpuKernelBuilder::plan};
+  case Role::prepare:
+    return {decode, &GpuKernelBuilder::prepareWarps};
+  case Role::decode:
+    return {decode, &GpuKernelBuilder::decodeTeams};
+  case Role::dequantize:
+    return {token, &GpuKernelBuilder::dequantizeWarps};
+  case Role::append_window:
+    return {token, &GpuKernelBuilder::appendWindowWarps};
+  case Role::demote:
+    return {demote, &GpuKernelBuilder::demoteWarps};
+  case Role::commit:
+    return {demote, &GpuKernelBuilder::commitThreads};
+  case Role::merge:
+    break;
+  }
+  llvm_unreachable("not a role of a GPU");
+}
+
+void buildKernel(ModuleOp module, Location loc, const ::kvq::CacheMethod &method, const Chip &chip,
+                 const GpuLaunch &launch) {
+  const KernelBody body = bodyOf(launch.role);
   MLIRContext *context = module.getContext();
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
   Type pointer = LLVM::LLVMPointerType::get(context);
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), {pointer});
-  auto function = LLVM::LLVMFuncOp::create(builder, loc, name, type);
-  auto words = LLVM::LLVMArrayType::get(builder.getI64Type(), argBytes / 8);
+  auto function = LLVM::LLVMFuncOp::create(builder, loc, kernelSymbol(launch.role), type);
+  auto words = LLVM::LLVMArrayType::get(builder.getI64Type(), body.argBytes / 8);
   function.setArgAttr(0, "llvm.byval", TypeAttr::get(words));
   function.setArgAttr(0, "llvm.align", builder.getI64IntegerAttr(8));
   function.setCConv(LLVM::CConv::PTX_Kernel);
@@ -37,13 +71,13 @@ void buildKernel(ModuleOp module, Location loc, StringRef name, const ::kvq::Cac
       {attribute("nvvm.maxntid", launch.threads), attribute("nvvm.minctasm", 1)}));
   builder.setInsertionPointToStart(function.addEntryBlock(builder));
   WarpEmit emit(builder, loc, chip.features);
-  (GpuKernelBuilder(emit, method, chip, function.getArgument(0)).*body)();
+  (GpuKernelBuilder(emit, method, chip, function.getArgument(0)).*body.build)();
   LLVM::ReturnOp::create(builder, loc, ValueRange());
 }
 
 } // namespace
 
-int64_t rowClassOf(const ::kvq::CacheMethod &method) {
+int64_t gpuRowClassOf(const ::kvq::CacheMethod &method) {
   int64_t ratio = method.q_heads / method.kv_heads;
   int64_t most = std::min<int64_t>(kMaxRowClass, 4 * (kMostSums / method.value.record.dim));
   return std::min((ratio + 3) / 4 * 4, std::max<int64_t>(most, 4));
@@ -51,7 +85,7 @@ int64_t rowClassOf(const ::kvq::CacheMethod &method) {
 
 GpuWorkspace gpuWorkspaceOf(const ::kvq::CacheMethod &method) {
   const ::kvq::RecordSide &key = method.key.record;
-  return {rowClassOf(method), key.dim, key.group ? key.dim / key.group : 1,
+  return {gpuRowClassOf(method), key.dim, key.group ? key.dim / key.group : 1,
           method.value.record.dim};
 }
 
@@ -70,13 +104,21 @@ GpuSchedule scheduleOf(const ::kvq::CacheMethod &method, const Chip &chip) {
   return schedule;
 }
 
-GpuLaunch appendLaunch() { return {32 * kAppendWarps, kAppendWarps * kAppendWarpBytes}; }
-GpuLaunch planLaunch() { return {kPlanThreads, 0}; }
-GpuLaunch prepareLaunch() { return {32 * kPrepareWarps, 0}; }
-
-GpuLaunch decodeLaunch(const ::kvq::CacheMethod &method, const Chip &chip) {
-  GpuSchedule schedule = scheduleOf(method, chip);
-  return {32 * schedule.warps, decodeBytes(method, schedule)};
+std::vector<GpuLaunch> gpuKernelsOf(const ::kvq::CacheMethod &method, const Chip &chip) {
+  const GpuSchedule schedule = scheduleOf(method, chip);
+  auto tokens = [](Role role) {
+    return GpuLaunch{role, 32 * kAppendWarps, kAppendWarps * kAppendWarpBytes};
+  };
+  std::vector<GpuLaunch> kernels = {
+      tokens(Role::append),
+      {Role::plan, kPlanThreads, 0},
+      {Role::prepare, 32 * kPrepareWarps, 0},
+      {Role::decode, 32 * schedule.warps, decodeBytes(method, schedule)},
+      tokens(Role::dequantize)};
+  if (method.windowed())
+    kernels.insert(kernels.end(), {tokens(Role::append_window), tokens(Role::demote),
+                                   GpuLaunch{Role::commit, kPlanThreads, 0}});
+  return kernels;
 }
 
 std::string unsupportedOnGpu(const ::kvq::CacheMethod &method, const Chip &chip) {
@@ -91,7 +133,7 @@ std::string unsupportedOnGpu(const ::kvq::CacheMethod &method, const Chip &chip)
   FragmentMap map;
   if (std::string error = FragmentMap::build(method.record(), map); !error.empty())
     return error;
-  if (int64_t bytes = decodeLaunch(method, chip).sharedBytes; bytes > chip.sharedBytes)
+  if (int64_t bytes = decodeBytes(method, scheduleOf(method, chip)); bytes > chip.sharedBytes)
     return refuse("at most " + std::to_string(chip.sharedBytes) + " bytes of shared memory a block",
                   std::to_string(bytes));
   return "";
@@ -101,25 +143,8 @@ LogicalResult buildGpuKernels(ModuleOp module, Location loc, const ::kvq::CacheM
                               const Chip &chip) {
   if (std::string reason = unsupportedOnGpu(method, chip); !reason.empty())
     return emitError(loc) << reason;
-  auto build = [&](StringRef name, GpuLaunch launch, int64_t bytes,
-                   void (GpuKernelBuilder::*body)()) {
-    buildKernel(module, loc, name, method, chip, launch, bytes, body);
-  };
-  constexpr int64_t argBytes = sizeof(kvq_gpu_decode_args);
-  build("kvq_append", appendLaunch(), sizeof(kvq_token_kernel_args),
-        &GpuKernelBuilder::appendWarps);
-  build("kvq_plan", planLaunch(), argBytes, &GpuKernelBuilder::plan);
-  build("kvq_prepare", prepareLaunch(), argBytes, &GpuKernelBuilder::prepareWarps);
-  build("kvq_decode", decodeLaunch(method, chip), argBytes, &GpuKernelBuilder::decodeTeams);
-  build("kvq_dequantize", appendLaunch(), sizeof(kvq_token_kernel_args),
-        &GpuKernelBuilder::dequantizeWarps);
-  if (!method.sink && !method.recent)
-    return success();
-  constexpr int64_t demoteBytes = sizeof(kvq_demote_kernel_args);
-  build("kvq_append_window", appendLaunch(), sizeof(kvq_token_kernel_args),
-        &GpuKernelBuilder::appendWindowWarps);
-  build("kvq_demote", appendLaunch(), demoteBytes, &GpuKernelBuilder::demoteWarps);
-  build("kvq_commit", planLaunch(), demoteBytes, &GpuKernelBuilder::commitThreads);
+  for (const GpuLaunch &launch : gpuKernelsOf(method, chip))
+    buildKernel(module, loc, method, chip, launch);
   return success();
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Skeletons: the four GPU kernels of a method (kernel_abi.h) as functions of tile ops.
+// Skeletons: the GPU kernels of a method (kernel_abi.h) as functions of tile ops.
 #pragma once
 
 #include "codegen/conversion/gpu/Chip.h"
 #include "codegen/conversion/gpu/GpuWorkspace.h"
+#include "runtime/format/library.h"
 #include "runtime/format/method.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -18,26 +19,25 @@ struct GpuSchedule {
   int64_t tiles = 4;  ///< of a step: what is in registers at once
 };
 
-/// Threads and dynamic shared memory of the blocks of each kernel.
+/// A kernel, and threads and dynamic shared memory of its blocks.
 struct GpuLaunch {
-  int64_t threads = 0, sharedBytes = 0;
+  ::kvq::KernelRole role;
+  int64_t threads, sharedBytes;
 };
 
-/// Row class of the decode kernel: 4, 8, 12 or 16.
-int64_t rowClassOf(const ::kvq::CacheMethod &method);
+/// Row class of the GPU's decode kernel: 4, 8, 12 or 16.
+int64_t gpuRowClassOf(const ::kvq::CacheMethod &method);
 GpuWorkspace gpuWorkspaceOf(const ::kvq::CacheMethod &method);
 /// As many warps as the shared memory of `chip` allows.
 GpuSchedule scheduleOf(const ::kvq::CacheMethod &method, const Chip &chip);
-GpuLaunch appendLaunch();
-GpuLaunch planLaunch();
-GpuLaunch prepareLaunch();
-GpuLaunch decodeLaunch(const ::kvq::CacheMethod &method, const Chip &chip);
+/// The GPU kernels of a method: those that move rows of windows only for one that has windows.
+std::vector<GpuLaunch> gpuKernelsOf(const ::kvq::CacheMethod &method, const Chip &chip);
 
 /// Why `chip` cannot serve `method`, or an empty string.
 std::string unsupportedOnGpu(const ::kvq::CacheMethod &method, const Chip &chip);
 
-/// Appends @kvq_append, @kvq_plan, @kvq_prepare and @kvq_decode to `module`. Emits one diagnostic
-/// at `loc` and adds nothing when `chip` cannot serve `method`.
+/// Appends the GPU kernels of `method` to `module`. Emits one diagnostic at `loc` and adds nothing
+/// when `chip` cannot serve `method`.
 LogicalResult buildGpuKernels(ModuleOp module, Location loc, const ::kvq::CacheMethod &method,
                               const Chip &chip);
 

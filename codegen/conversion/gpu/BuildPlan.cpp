@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// append, plan and prepare. The plan: one block counts the units and chunks before each sequence
-// and finds where each team begins, once per step for all layers.
+// plan and prepare. The plan: one block counts the units and chunks before each sequence and finds
+// where each team begins, once per step for all layers.
 #include "codegen/conversion/gpu/GpuKernelBuilder.h"
 #include "codegen/conversion/gpu/TeamDivision.h"
 
@@ -11,48 +11,6 @@
 #define GPU_ARG(field) offsetof(kvq_gpu_decode_args, field)
 
 namespace mlir::kvq {
-
-Value GpuKernelBuilder::gridWarp() {
-  WarpEmit &emit = warpEmit;
-  Value warps = emit.shr(emit.blockThreads(), 5);
-  return emit.wide(emit.add(emit.mul(emit.block(), warps), emit.warp()));
-}
-
-/// A kernel of tokens, one warp for each item.
-void GpuKernelBuilder::tokenWarps(void (KernelBuilder::*body)()) {
-  item = gridWarp();
-  Value items = warpEmit.mul(argument(offsetof(kvq_token_kernel_args, tokens)),
-                             argument(offsetof(kvq_token_kernel_args, kv_heads)));
-  warpEmit.when(warpEmit.less(item, items), [&] { (this->*body)(); });
-}
-
-void GpuKernelBuilder::demoteWarps() {
-  WarpEmit &emit = warpEmit;
-  item = gridWarp();
-  Value pairs = emit.mul(argument(offsetof(kvq_demote_kernel_args, batch)),
-                         argument(offsetof(kvq_demote_kernel_args, most)));
-  Value items = emit.mul(pairs, argument(offsetof(kvq_demote_kernel_args, kv_heads)));
-  emit.when(emit.less(item, items), [&] { demote(); });
-}
-
-/// One thread for each sequence.
-void GpuKernelBuilder::commitThreads() {
-  WarpEmit &emit = warpEmit;
-  Value thread = emit.add(emit.mul(emit.block(), emit.blockThreads()), emit.thread());
-  Value seq = emit.wide(thread), zero = emit.index(0);
-  emit.when(emit.less(seq, argument(offsetof(kvq_demote_kernel_args, batch))), [&] {
-    Value step = argument(offsetof(kvq_demote_kernel_args, step));
-    Value leave = emit.sub(ofSequence(offsetof(kvq_demote_kernel_args, lengths), seq),
-                           emit.index(method.sink + method.recent));
-    leave = emit.select(emit.less(leave, zero), zero, leave);
-    Value whole = emit.mul(emit.div(leave, step), step);
-    Value from = ofSequence(offsetof(kvq_demote_kernel_args, from), seq);
-    Value to = emit.select(emit.less(whole, from), from, whole);
-    emit.store(
-        emit.narrowWord(to),
-        emit.offset(pointerArgument(offsetof(kvq_demote_kernel_args, to)), emit.mul(seq, 4)));
-  });
-}
 
 GpuKernelBuilder::Plan GpuKernelBuilder::planArrays() {
   WarpEmit &emit = warpEmit;
@@ -74,7 +32,7 @@ Value GpuKernelBuilder::lengthOf(Value seq) {
 }
 
 Value GpuKernelBuilder::quantizedOf(Value seq) {
-  return windowed() ? warpEmit.wide(planWord(planArrays().quantized, seq)) : lengthOf(seq);
+  return method.windowed() ? warpEmit.wide(planWord(planArrays().quantized, seq)) : lengthOf(seq);
 }
 
 GpuKernelBuilder::WindowUnits GpuKernelBuilder::windowUnits(Value length, Value quantized) {
@@ -104,7 +62,7 @@ Value GpuKernelBuilder::planSequence(const Plan &plan, Value seq) {
   };
   put(length, plan.lengths);
   Value quantized = length;
-  if (windowed())
+  if (method.windowed())
     put(quantized = KernelBuilder::quantizedOf(seq), plan.quantized);
   Segment segment = segmentOf(seq, seq, zero, zero);
   Value attended = emit.add(emit.sub(segment.tokens, emit.index(1)), argument(ARG(window)));
@@ -113,7 +71,7 @@ Value GpuKernelBuilder::planSequence(const Plan &plan, Value seq) {
   Value unit = emit.index(KVQ_GPU_UNIT_TOKENS), firstUnit = emit.div(first, unit);
   Value end = emit.div(emit.add(quantized, emit.sub(unit, emit.index(1))), unit);
   Value units = emit.select(emit.less(firstUnit, end), emit.sub(end, firstUnit), zero);
-  if (windowed()) {
+  if (method.windowed()) {
     WindowUnits window = windowUnits(length, quantized);
     units = emit.add(units, emit.add(window.sink, window.recent));
   }
@@ -227,7 +185,7 @@ void GpuKernelBuilder::prepareWarps() {
   emit.when(emit.less(number, emit.mul(segments, queries)), [&] {
     Segment segment = segmentAt(emit.div(number, queries));
     Value q = emit.rem(number, queries);
-    loadConstantPlace(segment.head);
+    loadConstantPlace<kvq_decode_kernel_args>(segment.head);
     Value workspace =
         emit.offset(pointerArgument(ARG(query)),
                     emit.mul(segment.number, 4 * gpuWorkspaceOf(method).queryFloats()));

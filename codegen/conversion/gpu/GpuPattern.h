@@ -58,10 +58,10 @@ inline int64_t keyMultiplier(int64_t bits) { return bits == 2 ? 64 : 1; }
 /// Registers of lane words for a 16-byte, 8-byte or 4-byte vector.
 SmallVector<Value> loadLaneVector(WarpEmit &emit, Value tile, const LaneVector &vector);
 
-/// Words of a scores fragment, and what of the query it holds behind the scores (Score.cpp).
-int64_t scoreWords(int64_t nTiles, int64_t tiles);
-void endScores(WarpEmit &emit, const FragmentMap &map, Value query, int64_t nTiles, int64_t tiles,
-               Value scores);
+GpuWorkspace gpuWorkspaceOf(TileRecordAttr record, int64_t queries);
+
+/// Writes what of a query fragment stands behind the scores.
+void endScores(WarpEmit &emit, const GpuWorkspace &space, Value query, int64_t tiles, Value scores);
 
 /// Replaces each channel of a row of this lane by what `body` makes of it.
 void mapRow(WarpEmit &emit, Value row, int64_t dim, function_ref<Value(Value)> body);

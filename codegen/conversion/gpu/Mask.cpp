@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What scores go through before the softmax. Scores are laid out as in Score.cpp. Bounds: i32
+// What scores go through before the softmax. Bounds: i32
 // [n-tile] (first token, token after the last) of query 4 n + t.
 #include "codegen/conversion/gpu/GpuPattern.h"
 
@@ -11,15 +11,13 @@ namespace {
 
 constexpr double kLog2E = 1.4426950408889634;
 
-int64_t tilesOf(int64_t queries) { return (queries + 3) / 4; }
-
 /// score = change(n-tile, token in the lane's tiles, score).
 template <typename Change>
-void mapScores(WarpEmit &emit, Value scores, int64_t nTiles, int64_t tiles, Change change) {
-  for (int64_t tile = 0; tile < tiles; ++tile)
-    for (int64_t n = 0; n < nTiles; ++n)
+void mapScores(WarpEmit &emit, Value scores, const ScoreWords &words, Change change) {
+  for (int64_t tile = 0; tile < words.tiles; ++tile)
+    for (int64_t n = 0; n < words.nTiles; ++n)
       for (int64_t r = 0; r < 2; ++r) {
-        int64_t at = 4 * ((tile * nTiles + n) * 2 + r);
+        int64_t at = 4 * words.score(tile, n, r);
         emit.put(change(n, 16 * tile + 8 * r, emit.loadReal(scores, at)), scores, at);
       }
 }
@@ -30,22 +28,20 @@ class Softcap : public GpuPattern<TileSoftcapOp> {
   /// cap tanh(x / cap) = cap - 2 cap / (1 + exp(2 x / cap)) with logits and cap as powers of two;
   /// the steps become 1.
   SmallVector<Value> lower(TileSoftcapOp op, Adaptor operands, WarpEmit &emit) const final {
-    const FragmentMap &map = lowering.map(op.getRecord());
-    int64_t nTiles = tilesOf(op.getQueries()), tiles = op.getTiles(), groups = map.groups(true);
-    int64_t rowsAt = nTiles * map.spec.k.dim / 16, stepsAt = 2 * tiles * nTiles;
+    const GpuWorkspace space = gpuWorkspaceOf(op.getRecord(), op.getQueries());
+    const ScoreWords words{space.nTiles(), static_cast<int64_t>(op.getTiles())};
     double cap = op.getCap().convertToDouble() * kLog2E;
     auto real = [&](double value) { return emit.real(emit.f32(), value); };
-    mapScores(emit, operands.getScores(), nTiles, tiles, [&](int64_t n, int64_t, Value score) {
-      Value step = emit.loadReal(operands.getScores(), 4 * (stepsAt + n));
-      Value shift =
-          emit.loadReal(operands.getQuery(), 4 * (rowsAt + n * (2 + groups) + 1 + groups));
+    mapScores(emit, operands.getScores(), words, [&](int64_t n, int64_t, Value score) {
+      Value step = emit.loadReal(operands.getScores(), 4 * words.step(n));
+      Value shift = emit.loadReal(operands.getQuery(), 4 * (space.laneRow(n) + space.shiftWord()));
       Value logit = emit.multiplyAdd(score, step, emit.fmul(shift, real(kLog2E)));
       Value power = emit.exp2(emit.fmul(logit, real(2 * kLog2E / cap)));
       Value rest = emit.fdiv(real(2 * cap), emit.fadd(power, real(1)));
       return emit.fsub(real(cap), rest);
     });
-    for (int64_t n = 0; n < nTiles; ++n)
-      emit.put(real(1), operands.getScores(), 4 * (stepsAt + n));
+    for (int64_t n = 0; n < words.nTiles; ++n)
+      emit.put(real(1), operands.getScores(), 4 * words.step(n));
     return {operands.getScores()};
   }
 };
@@ -53,7 +49,7 @@ class Softcap : public GpuPattern<TileSoftcapOp> {
 class RowBounds : public GpuPattern<TileRowBoundsOp> {
   using GpuPattern::GpuPattern;
   SmallVector<Value> lower(TileRowBoundsOp op, Adaptor operands, WarpEmit &emit) const final {
-    int64_t nTiles = tilesOf(op.getQueries());
+    int64_t nTiles = nTilesOf(op.getQueries());
     Value bounds = emit.registers(2 * nTiles), zero = emit.index(0);
     Value first = emit.narrowWord(operands.getFirstRow());
     Value query = emit.add(first, emit.bitAnd(emit.lane(), emit.word(3)));
@@ -75,13 +71,13 @@ class MaskScores : public GpuPattern<TileMaskScoresOp> {
   SmallVector<Value> lower(TileMaskScoresOp op, Adaptor operands, WarpEmit &emit) const final {
     Value mine = emit.add(emit.narrowWord(operands.getFirst()), emit.shr(emit.lane(), 2));
     Value masked = emit.realBits(emit.f32(), 0xff800000);
-    mapScores(emit, operands.getScores(), tilesOf(op.getQueries()), op.getTiles(),
-              [&](int64_t n, int64_t token, Value score) {
-                Value position = emit.add(mine, emit.word(token));
-                Value before = emit.less(position, emit.loadWord(operands.getBounds(), 8 * n));
-                Value below = emit.less(position, emit.loadWord(operands.getBounds(), 8 * n + 4));
-                return emit.select(before, masked, emit.select(below, score, masked));
-              });
+    const ScoreWords words{nTilesOf(op.getQueries()), static_cast<int64_t>(op.getTiles())};
+    mapScores(emit, operands.getScores(), words, [&](int64_t n, int64_t token, Value score) {
+      Value position = emit.add(mine, emit.word(token));
+      Value before = emit.less(position, emit.loadWord(operands.getBounds(), 8 * n));
+      Value below = emit.less(position, emit.loadWord(operands.getBounds(), 8 * n + 4));
+      return emit.select(before, masked, emit.select(below, score, masked));
+    });
     return {operands.getScores()};
   }
 };

@@ -2,23 +2,24 @@
 //
 // Queries as integers: q = step * (256 hi + lo), hi in [-127, 127], lo in [-128, 127], step =
 // max|q| / 32512; with head dims up to 256 a dot stays below 2^31 (record.md section 8). Column 2 j
-// of an n-tile holds the high parts of query j, column 2 j + 1 its low parts. Query:
-// [n-tile][k-step, h] words, then [n-tile]: step as a factor of log2 scores, sums of the query over
-// each key group in units of the dot (kernels.md section 5; the sums are of the rounded query,
-// kernels-2.md section 3), the shift; then [n-tile]: a bit for each query of it that exists.
+// of an n-tile holds the high parts of query j, column 2 j + 1 its low parts. The
+// words of a row (GpuWorkspace): step as a factor of log2 scores, sums of the query over each key
+// group in units of the dot (kernels.md section 5; the sums are of the rounded query, kernels-2.md
+// section 3), the shift.
 #include "codegen/conversion/gpu/GpuPattern.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace mlir::kvq {
-namespace {
 
-constexpr double kSteps = 32512, kLog2E = 1.4426950408889634;
-
-GpuWorkspace workspaceOf(TileRecordAttr record, int64_t queries) {
+GpuWorkspace gpuWorkspaceOf(TileRecordAttr record, int64_t queries) {
   return {queries, record.getK().getDim(), record.getK().getDim() / record.getK().getGroup(),
           record.getV().getDim()};
 }
+
+namespace {
+
+constexpr double kSteps = 32512, kLog2E = 1.4426950408889634;
 
 /// The numbers of a row: its step, its sums, its shift.
 Value rowAddress(WarpEmit &emit, const GpuWorkspace &space, Value base, Value query) {
@@ -40,7 +41,7 @@ class StoreQuery : public GpuPattern<TileStoreQueryOp> {
   }
 
   SmallVector<Value> lower(TileStoreQueryOp op, Adaptor operands, WarpEmit &emit) const final {
-    GpuWorkspace space = workspaceOf(op.getRecord(), op.getQueries());
+    GpuWorkspace space = gpuWorkspaceOf(op.getRecord(), op.getQueries());
     Value row = operands.getRow(), base = operands.getWorkspace(), query = operands.getIndex();
     int64_t slots = space.keyDim / 32, perGroup = slots / space.keyGroups;
     int64_t multiplier = keyMultiplier(op.getRecord().getK().getBits());
@@ -74,13 +75,13 @@ class StoreQuery : public GpuPattern<TileStoreQueryOp> {
     }
     Value rowAt = rowAddress(emit, space, base, query);
     Value step = emit.fmul(largest, emit.real(emit.f32(), kLog2E / kSteps / double(multiplier)));
-    emit.put(step, rowAt, 0);
+    emit.put(step, rowAt, 4 * GpuWorkspace::stepWord());
     for (auto [group, sum] : llvm::enumerate(sums)) {
       Value total = arith::SIToFPOp::create(emit.builder, emit.loc, emit.f32(), emit.sumWords(sum));
       total = emit.fmul(total, emit.real(emit.f32(), double(multiplier)));
-      emit.put(total, rowAt, 4 * (1 + static_cast<int64_t>(group)));
+      emit.put(total, rowAt, 4 * GpuWorkspace::sumWord(static_cast<int64_t>(group)));
     }
-    emit.put(operands.getShift(), rowAt, 4 * (1 + space.keyGroups));
+    emit.put(operands.getShift(), rowAt, 4 * space.shiftWord());
     return {};
   }
 };
@@ -90,7 +91,7 @@ class StoreQuery : public GpuPattern<TileStoreQueryOp> {
 class ClearQuery : public GpuPattern<TileClearQueryOp> {
   using GpuPattern::GpuPattern;
   SmallVector<Value> lower(TileClearQueryOp op, Adaptor operands, WarpEmit &emit) const final {
-    GpuWorkspace space = workspaceOf(op.getRecord(), op.getQueries());
+    GpuWorkspace space = gpuWorkspaceOf(op.getRecord(), op.getQueries());
     Value lane = emit.wide(emit.lane()), query = operands.getIndex();
     Value base = operands.getWorkspace(), firstWord = emit.div(lane, 8);
     for (int64_t word = 0; word < space.fragmentWords(); word += 4) {
@@ -110,34 +111,32 @@ class ClearQuery : public GpuPattern<TileClearQueryOp> {
 class QueryShift : public GpuPattern<TileQueryShiftOp> {
   using GpuPattern::GpuPattern;
   SmallVector<Value> lower(TileQueryShiftOp op, Adaptor operands, WarpEmit &emit) const final {
-    GpuWorkspace space = workspaceOf(op.getRecord(), op.getQueries());
+    GpuWorkspace space = gpuWorkspaceOf(op.getRecord(), op.getQueries());
     Value row = rowAddress(emit, space, operands.getWorkspace(), operands.getIndex());
-    return {emit.loadReal(row, 4 * (1 + space.keyGroups))};
+    return {emit.loadReal(row, 4 * space.shiftWord())};
   }
 };
 
 class LoadQuery : public GpuPattern<TileLoadQueryOp> {
   using GpuPattern::GpuPattern;
   SmallVector<Value> lower(TileLoadQueryOp op, Adaptor operands, WarpEmit &emit) const final {
-    GpuWorkspace space = workspaceOf(op.getRecord(), op.getQueries());
-    int64_t fragments = space.nTiles() * space.fragmentWords(), perRow = space.rowWords();
-    Value query = emit.registers(fragments + space.nTiles() * (perRow + 1));
+    GpuWorkspace space = gpuWorkspaceOf(op.getRecord(), op.getQueries());
+    Value query = emit.registers(space.laneWords());
     Value lane = emit.wide(emit.lane());
     Value words = emit.offset(operands.getWorkspace(), emit.mul(lane, 4));
-    for (int64_t word = 0; word < fragments; ++word)
+    for (int64_t word = 0; word < space.laneRow(0); ++word)
       emit.put(emit.loadWord(words, 128 * word), query, 4 * word);
     Value rows = emit.offset(operands.getWorkspace(),
                              emit.add(emit.mul(emit.rem(lane, 4), 4 * space.rowWords()),
                                       emit.index(4 * space.rowBegin())));
     for (int64_t tile = 0; tile < space.nTiles(); ++tile)
-      for (int64_t word = 0; word < perRow; ++word)
+      for (int64_t word = 0; word < space.rowWords(); ++word)
         emit.put(emit.loadReal(rows, 4 * (4 * tile * space.rowWords() + word)), query,
-                 4 * (fragments + tile * perRow + word));
+                 4 * (space.laneRow(tile) + word));
     for (int64_t tile = 0; tile < space.nTiles(); ++tile) {
-      Value step = emit.loadReal(query, 4 * (fragments + tile * perRow));
+      Value step = emit.loadReal(query, 4 * (space.laneRow(tile) + GpuWorkspace::stepWord()));
       Value exists = emit.ballot(emit.fgreater(step, emit.real(emit.f32(), 0)));
-      emit.put(emit.bitAnd(exists, emit.word(15)), query,
-               4 * (fragments + space.nTiles() * perRow + tile));
+      emit.put(emit.bitAnd(exists, emit.word(15)), query, 4 * space.laneExists(tile));
     }
     return {query};
   }

@@ -2,8 +2,7 @@
 //
 // Scores of the tiles of a step. A lane owns tokens g and g + 8 of each tile (r = 0, 1) for query
 // 4 n + t of each n-tile. Params: [tile][r][group] (scale, offset), the sym form without offset.
-// Dots: i32 [tile][n-tile][group][r]. Scores: [tile][n-tile][r] in units of the query step, then
-// the steps [n-tile], then which queries exist [n-tile].
+// Dots: i32 [tile][n-tile][group][r]. Scores: ScoreWords.
 #include "codegen/conversion/gpu/GpuPattern.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -25,16 +24,13 @@ SmallVector<Value> loadLaneVector(WarpEmit &emit, Value tile, const LaneVector &
   return result;
 }
 
-int64_t scoreWords(int64_t nTiles, int64_t tiles) { return nTiles * (2 * tiles + 2); }
-
-void endScores(WarpEmit &emit, const FragmentMap &map, Value query, int64_t nTiles, int64_t tiles,
+void endScores(WarpEmit &emit, const GpuWorkspace &space, Value query, int64_t tiles,
                Value scores) {
-  int64_t rowsAt = nTiles * map.spec.k.dim / 16, perRow = 2 + map.groups(/*key=*/true);
-  int64_t stepsAt = 2 * tiles * nTiles;
-  for (int64_t n = 0; n < nTiles; ++n) {
-    emit.put(emit.loadReal(query, 4 * (rowsAt + n * perRow)), scores, 4 * (stepsAt + n));
-    emit.put(emit.loadWord(query, 4 * (rowsAt + nTiles * perRow + n)), scores,
-             4 * (stepsAt + nTiles + n));
+  const ScoreWords at{space.nTiles(), tiles};
+  for (int64_t n = 0; n < space.nTiles(); ++n) {
+    emit.put(emit.loadReal(query, 4 * (space.laneRow(n) + GpuWorkspace::stepWord())), scores,
+             4 * at.step(n));
+    emit.put(emit.loadWord(query, 4 * space.laneExists(n)), scores, 4 * at.exists(n));
   }
 }
 
@@ -159,7 +155,7 @@ class Dot : public GpuPattern<TileDotOp> {
 
   SmallVector<Value> lower(TileDotOp op, Adaptor operands, WarpEmit &emit) const final {
     const FragmentMap &map = lowering.map(op.getRecord());
-    int64_t nTiles = (op.getQueries() + 3) / 4, words = nTiles * map.groups(true) * 2;
+    int64_t nTiles = nTilesOf(op.getQueries()), words = nTiles * map.groups(true) * 2;
     Value dots = emit.registers(op.getTiles() * words);
     for (int64_t tile = 0; tile < static_cast<int64_t>(op.getTiles()); ++tile)
       dotTile(emit, map, emit.offset(operands.getTile(), tile * map.tileBytes), operands.getQuery(),
@@ -173,13 +169,11 @@ class Score : public GpuPattern<TileScoreOp> {
 
   SmallVector<Value> lower(TileScoreOp op, Adaptor operands, WarpEmit &emit) const final {
     const FragmentMap &map = lowering.map(op.getRecord());
-    int64_t groups = map.groups(true), nTiles = (op.getQueries() + 3) / 4, tiles = op.getTiles();
-    int64_t rowsAt = nTiles * map.spec.k.dim / 16;
+    const GpuWorkspace space = gpuWorkspaceOf(op.getRecord(), op.getQueries());
+    int64_t groups = space.keyGroups, nTiles = space.nTiles(), tiles = op.getTiles();
+    const ScoreWords at{nTiles, tiles};
     bool symmetric = map.spec.k.form == ::kvq::ParameterForm::sym;
-    Value scores = emit.registers(scoreWords(nTiles, tiles));
-    auto queryWord = [&](int64_t n, int64_t word) {
-      return emit.loadReal(operands.getQuery(), 4 * (rowsAt + n * (2 + groups) + word));
-    };
+    Value scores = emit.registers(at.count());
     for (int64_t tile = 0; tile < tiles; ++tile)
       for (int64_t n = 0; n < nTiles; ++n)
         for (int r = 0; r < 2; ++r) {
@@ -190,7 +184,8 @@ class Score : public GpuPattern<TileScoreOp> {
             Value integer = emit.loadWord(operands.getDots(),
                                           4 * (((tile * nTiles + n) * groups + group) * 2 + r));
             Value dot = arith::SIToFPOp::create(emit.builder, emit.loc, emit.f32(), integer);
-            Value sum = queryWord(n, 1 + group);
+            Value sum = emit.loadReal(operands.getQuery(),
+                                      4 * (space.laneRow(n) + GpuWorkspace::sumWord(group)));
             if (symmetric) {
               Value middle = emit.real(emit.f32(), -codeMiddle(map.spec.k.bits));
               dot = emit.multiplyAdd(sum, middle, dot);
@@ -200,9 +195,9 @@ class Score : public GpuPattern<TileScoreOp> {
             }
             score = score ? emit.multiplyAdd(scale, dot, score) : emit.fmul(scale, dot);
           }
-          emit.put(score, scores, 4 * ((tile * nTiles + n) * 2 + r));
+          emit.put(score, scores, 4 * at.score(tile, n, r));
         }
-    endScores(emit, map, operands.getQuery(), nTiles, tiles, scores);
+    endScores(emit, space, operands.getQuery(), tiles, scores);
     return {scores};
   }
 };

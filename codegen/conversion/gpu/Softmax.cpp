@@ -26,7 +26,7 @@ constexpr double kLeastScale = 0x1p-60;
 class InitSoftmax : public GpuPattern<TileInitSoftmaxOp> {
   using GpuPattern::GpuPattern;
   SmallVector<Value> lower(TileInitSoftmaxOp op, Adaptor, WarpEmit &emit) const final {
-    int64_t nTiles = (op.getQueries() + 3) / 4;
+    int64_t nTiles = nTilesOf(op.getQueries());
     int64_t groups = op.getRecord() ? lowering.map(*op.getRecord()).groups(/*key=*/false) : 1;
     int64_t words = Accumulators::stateWords(nTiles, groups);
     int64_t fields = Accumulators::fields(groups);
@@ -45,7 +45,8 @@ class InitSoftmax : public GpuPattern<TileInitSoftmaxOp> {
 class Weigher {
 public:
   Weigher(Accumulators &sums, int64_t tiles, Value scores, Value params, Value weights)
-      : sums(sums), emit(sums.emit), tiles(tiles), scores(scores), params(params), weights(weights),
+      : sums(sums), emit(sums.emit), tiles(tiles), words{sums.nTiles, tiles}, scores(scores),
+        params(params), weights(weights),
         pending(emit.registers(sums.nTiles * (1 + 3 * sums.groups))), offsets(!sums.symmetric()) {
     for (int64_t n = 0; n < sums.nTiles; ++n)
       moves.emplace_back(emit, emit.word(0));
@@ -162,13 +163,11 @@ private:
   double leastBits() const { return sums.nTiles > 2 ? kLeastBitsOfMany : kLeastBits; }
   int64_t at(int64_t n, int64_t field) const { return 4 * (n * (1 + 3 * sums.groups) + field); }
   Value score(int64_t tile, int64_t n, int r) {
-    return emit.loadReal(scores, 4 * ((tile * sums.nTiles + n) * 2 + r));
+    return emit.loadReal(scores, 4 * words.score(tile, n, r));
   }
-  Value step(int64_t n) { return emit.loadReal(scores, 4 * (2 * tiles * sums.nTiles + n)); }
+  Value step(int64_t n) { return emit.loadReal(scores, 4 * words.step(n)); }
   /// A bit for each query of the n-tile that exists; columns of the others hold anything.
-  Value exist(int64_t n) {
-    return emit.loadWord(scores, 4 * (2 * tiles * sums.nTiles + sums.nTiles + n));
-  }
+  Value exist(int64_t n) { return emit.loadWord(scores, 4 * words.exists(n)); }
   Value param(int64_t tile, int r, int64_t group, int64_t which) {
     return emit.loadReal(params, 4 * (((tile * 2 + r) * sums.groups + group) * 2 + which));
   }
@@ -178,6 +177,7 @@ private:
   Accumulators &sums;
   WarpEmit &emit;
   int64_t tiles;
+  ScoreWords words;
   Value scores, params, weights, pending;
   bool offsets;
   SmallVector<Variable> moves; ///< of each n-tile

@@ -92,7 +92,8 @@ class DotRows : public GpuPattern<TileDotRowsOp> {
 
   SmallVector<Value> lower(TileDotRowsOp op, Adaptor operands, WarpEmit &emit) const final {
     const FragmentMap &map = lowering.map(op.getRecord());
-    int64_t nTiles = (op.getQueries() + 3) / 4, dim = map.spec.k.dim, steps = dim / 16;
+    const GpuWorkspace space = gpuWorkspaceOf(op.getRecord(), op.getQueries());
+    int64_t nTiles = space.nTiles(), dim = space.keyDim, steps = space.fragmentWords();
     LaneRows rows(emit, operands.getBegin(), operands.getEnd());
     SmallVector<Value> addresses;
     for (int r = 0; r < 2; ++r)
@@ -102,13 +103,14 @@ class DotRows : public GpuPattern<TileDotRowsOp> {
     // The step of a query is that of a dot of codes, which are taken times the multiplier.
     Value unit = emit.real(emit.f32(), double(keyMultiplier(map.spec.k.bits)));
     Value high = emit.real(emit.f32(), 256.0 * double(keyMultiplier(map.spec.k.bits)));
-    Value scores = emit.registers(scoreWords(nTiles, /*tiles=*/1));
+    const ScoreWords at{nTiles, /*tiles=*/1};
+    Value scores = emit.registers(at.count());
     for (int64_t n = 0; n < nTiles; ++n)
       for (int r = 0; r < 2; ++r) {
         Value score = emit.multiplyAdd(sums[n][2 * r], high, emit.fmul(sums[n][2 * r + 1], unit));
-        emit.put(score, scores, 4 * (2 * n + r));
+        emit.put(score, scores, 4 * at.score(0, n, r));
       }
-    endScores(emit, map, operands.getQuery(), nTiles, /*tiles=*/1, scores);
+    endScores(emit, space, operands.getQuery(), /*tiles=*/1, scores);
     return {scores};
   }
 };
@@ -118,11 +120,11 @@ class MaskRows : public GpuPattern<TileMaskRowsOp> {
   SmallVector<Value> lower(TileMaskRowsOp op, Adaptor operands, WarpEmit &emit) const final {
     LaneRows rows(emit, operands.getBegin(), operands.getEnd());
     Value scores = operands.getScores(), none = emit.realBits(emit.f32(), 0xff800000);
-    int64_t nTiles = (op.getQueries() + 3) / 4, halves = 2 * op.getTiles();
-    for (int64_t half = 0; half < halves; ++half) {
+    const ScoreWords words{nTilesOf(op.getQueries()), static_cast<int64_t>(op.getTiles())};
+    for (int64_t half = 0; half < 2 * words.tiles; ++half) {
       Value counts = rows.counts(half);
-      for (int64_t n = 0; n < nTiles; ++n) {
-        int64_t at = 4 * ((half / 2 * nTiles + n) * 2 + half % 2);
+      for (int64_t n = 0; n < words.nTiles; ++n) {
+        int64_t at = 4 * words.score(half / 2, n, half % 2);
         emit.put(emit.select(counts, emit.loadReal(scores, at), none), scores, at);
       }
     }
@@ -134,7 +136,7 @@ class MaskRows : public GpuPattern<TileMaskRowsOp> {
 class WindowSums {
 public:
   WindowSums(WarpEmit &emit, const FragmentMap &map, int64_t queries, Value state, Value output)
-      : emit(emit), nTiles((queries + 3) / 4), mTiles(map.spec.v.dim / 16), state(state),
+      : emit(emit), nTiles(nTilesOf(queries)), mTiles(map.spec.v.dim / 16), state(state),
         output(output) {}
 
   Value maximum(int64_t n) { return emit.loadReal(state, 8 * n); }
@@ -158,7 +160,7 @@ class InitWindow : public GpuPattern<TileInitWindowOp> {
   using GpuPattern::GpuPattern;
   SmallVector<Value> lower(TileInitWindowOp op, Adaptor, WarpEmit &emit) const final {
     const FragmentMap &map = lowering.map(op.getRecord());
-    int64_t nTiles = (op.getQueries() + 3) / 4, mTiles = map.spec.v.dim / 16;
+    int64_t nTiles = nTilesOf(op.getQueries()), mTiles = map.spec.v.dim / 16;
     Value state = emit.registers(2 * nTiles), output = emit.registers(nTiles * mTiles * 4);
     WindowSums sums(emit, map, op.getQueries(), state, output);
     Value zero = emit.real(emit.f32(), 0);
@@ -202,12 +204,13 @@ class WeighWindow : public GpuPattern<TileWeighWindowOp> {
                     operands.getOutput());
     Value none = emit.realBits(emit.f32(), 0xff800000);
     Value weights = emit.registers(2 * sums.nTiles);
+    const ScoreWords at{sums.nTiles, /*tiles=*/1};
     for (int64_t n = 0; n < sums.nTiles; ++n) {
-      Value step = emit.loadReal(operands.getScores(), 4 * (2 * sums.nTiles + n));
+      Value step = emit.loadReal(operands.getScores(), 4 * at.step(n));
       std::array<Value, 2> scores, masked;
       Value most = none;
       for (int r = 0; r < 2; ++r) {
-        scores[r] = emit.loadReal(operands.getScores(), 4 * (2 * n + r));
+        scores[r] = emit.loadReal(operands.getScores(), 4 * at.score(0, n, r));
         masked[r] = emit.fequal(scores[r], none);
         // The step of a query that does not exist may be 0.
         most = emit.maxNumber(most, emit.select(masked[r], none, emit.fmul(scores[r], step)));

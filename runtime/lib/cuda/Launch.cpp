@@ -47,7 +47,7 @@ int64_t partialSlots(const kvq_decode_args &args, const DecodePlan &plan) {
   if (!args.split_tokens)
     return plan.teams + segments;
   const CacheMethod &method = plan.shape.call.format->method;
-  const int64_t extra = method.sink || method.recent ? 3 * KVQ_GPU_UNIT_TOKENS : 0;
+  const int64_t extra = method.windowed() ? 3 * KVQ_GPU_UNIT_TOKENS : 0;
   return segments * ((args.max_length + extra + args.split_tokens - 1) / args.split_tokens);
 }
 
@@ -227,7 +227,7 @@ Status copyAsync(const kvq_library &library, void *to, const void *from, size_t 
   return {KVQ_DEVICE_ERROR, "the driver did not copy a page: " + errorText(driver, result)};
 }
 
-/// What plan and decode have in common: checks, and the code loaded.
+/// The checks of a decode, or of its plan alone, and the code loaded.
 static Status readyDecode(const kvq_library &library, const kvq_decode_args &args, bool onlyPlan,
                           DecodePlan &plan) {
   if (Status status = planDecode(library, args, plan); !status.ok())
@@ -241,41 +241,34 @@ static Status readyDecode(const kvq_library &library, const kvq_decode_args &arg
   return check.ok() ? plan.shape.call.format->device->load() : check.status;
 }
 
-static Status launchPlanned(const DecodePlan &plan, kvq_gpu_decode_args &kernel, void *stream) {
-  return launchBlocks(plan.code(), KernelRole::plan, 1, stream, /*early=*/false, &kernel);
+/// The kernels of a decode, or that of its plan alone.
+static Status launchKernels(const kvq_library &library, const kvq_decode_args &args,
+                            bool onlyPlan) {
+  DecodePlan plan;
+  if (Status status = readyDecode(library, args, onlyPlan, plan); !status.ok() || args.batch == 0)
+    return status;
+  const CurrentContext current(*library.device);
+  if (current.result != kSuccess)
+    return contextError(*library.device, current.result);
+  kvq_gpu_decode_args kernel = kernelArguments(args, plan);
+  auto launch = [&](KernelRole role, int64_t blocks, bool early) {
+    return launchBlocks(plan.code(), role, blocks, args.execution.stream, early, &kernel);
+  };
+  if (onlyPlan || !(args.flags & KVQ_DECODE_PLANNED))
+    if (Status status = launch(KernelRole::plan, 1, /*early=*/false); !status.ok() || onlyPlan)
+      return status;
+  const bool early = plan.code().startsEarly();
+  if (Status status = launch(KernelRole::prepare, plan.prepareBlocks, early); !status.ok())
+    return status;
+  return launch(KernelRole::decode, plan.blocks, early);
 }
 
 Status launchPlan(const kvq_library &library, const kvq_decode_args &args) {
-  DecodePlan plan;
-  if (Status status = readyDecode(library, args, /*onlyPlan=*/true, plan);
-      !status.ok() || args.batch == 0)
-    return status;
-  const CurrentContext current(*library.device);
-  if (current.result != kSuccess)
-    return contextError(*library.device, current.result);
-  kvq_gpu_decode_args kernel = kernelArguments(args, plan);
-  return launchPlanned(plan, kernel, args.execution.stream);
+  return launchKernels(library, args, /*onlyPlan=*/true);
 }
 
 Status launchDecode(const kvq_library &library, const kvq_decode_args &args) {
-  DecodePlan plan;
-  if (Status status = readyDecode(library, args, /*onlyPlan=*/false, plan);
-      !status.ok() || args.batch == 0)
-    return status;
-  const CurrentContext current(*library.device);
-  if (current.result != kSuccess)
-    return contextError(*library.device, current.result);
-  kvq_gpu_decode_args kernel = kernelArguments(args, plan);
-  void *stream = args.execution.stream;
-  if (!(args.flags & KVQ_DECODE_PLANNED))
-    if (Status status = launchPlanned(plan, kernel, stream); !status.ok())
-      return status;
-  const bool early = plan.code().startsEarly();
-  if (Status status = launchBlocks(plan.code(), KernelRole::prepare, plan.prepareBlocks, stream,
-                                   early, &kernel);
-      !status.ok())
-    return status;
-  return launchBlocks(plan.code(), KernelRole::decode, plan.blocks, stream, early, &kernel);
+  return launchKernels(library, args, /*onlyPlan=*/false);
 }
 
 } // namespace kvq::cuda
