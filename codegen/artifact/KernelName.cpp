@@ -192,6 +192,10 @@ std::string kernelText(::kvq::CacheMethod method) {
   for (::kvq::SideMethod *side : {&method.key, &method.value})
     if (side->record.group == side->record.dim)
       side->record.group = 0;
+  if (method.attention.sinks >= 0) { // kernels get a pointer to them
+    method.constants.erase(method.constants.begin() + method.attention.sinks);
+    method.attention.sinks = -1;
+  }
   for (::kvq::Constant &constant : method.constants) {
     constant.offset = 0;
     for (size_t i = 0; i < constant.shape.size() && i < 2; ++i)

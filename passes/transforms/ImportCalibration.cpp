@@ -52,14 +52,18 @@ bool uses(PipelineOp pipeline, ConstantOp constant) {
   });
 }
 
-/// Whether an attention over `cache` has its learned sinks in `constant`.
-bool usesAsSinks(CacheOp cache, ConstantOp constant) {
-  bool found = false;
-  cache->getParentOfType<ModuleOp>().walk([&](AttentionOp op) {
-    found |= op.getSinksAttr() && op.getCacheAttr().getAttr() == cache.getSymNameAttr() &&
-             SymbolTable::lookupNearestSymbolFrom<ConstantOp>(op, op.getSinksAttr()) == constant;
+/// Whether `constant` holds the learned sinks of an attention over `cache`.
+bool holdsSinks(CacheOp cache, ConstantOp constant) {
+  auto reads = [&](auto attention) {
+    return attention && attention.getSinksAttr() &&
+           SymbolTable::lookupNearestSymbolFrom(attention, attention.getCacheAttr()) == cache &&
+           SymbolTable::lookupNearestSymbolFrom(attention, attention.getSinksAttr()) == constant;
+  };
+  WalkResult walk = cache->getParentOfType<ModuleOp>().walk([&](Operation *op) {
+    const bool found = reads(dyn_cast<AttentionOp>(op)) || reads(dyn_cast<FusedAttentionOp>(op));
+    return found ? WalkResult::interrupt() : WalkResult::advance();
   });
-  return found;
+  return walk.wasInterrupted();
 }
 
 /// The largest entry of |R R^T - I|.
@@ -172,7 +176,7 @@ private:
     CacheOp first;
     for (CacheOp cache : module.getOps<CacheOp>()) {
       if (!cache.getAt() || !(uses(cache.getKeyPipeline(), op) ||
-                              uses(cache.getValuePipeline(), op) || usesAsSinks(cache, op)))
+                              uses(cache.getValuePipeline(), op) || holdsSinks(cache, op)))
         continue;
       if (first && first.getAtAttr() != cache.getAtAttr()) {
         InFlightDiagnostic diag = op.emitOpError("expects one list of layers in the caches that "

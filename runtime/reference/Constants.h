@@ -23,6 +23,12 @@ public:
     return reinterpret_cast<const float *>(blob + array.offset) + index;
   }
 
+  /// The learned sink logits of a layer, [q_heads]; null: none.
+  const float *sinks(const CacheMethod &method, int64_t layer) const {
+    const int64_t offset = method.sinksOffset(layer);
+    return offset < 0 ? nullptr : reinterpret_cast<const float *>(blob + offset);
+  }
+
 private:
   const std::vector<Constant> *list;
   const char *blob;

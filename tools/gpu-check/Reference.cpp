@@ -71,6 +71,8 @@ AttentionResult expectedRow(const Subject &subject, const CachedSequence &sequen
   rule.scale = method.attention.scale, rule.softcap = method.attention.softcap;
   if (!sequence.sinks.empty())
     rule.sinks = {double(sequence.sinks[size_t(row)])};
+  else if (const float *own = subject.constants.sinks(method, subject.layer))
+    rule.sinks = {double(own[sequence.firstHead * subject.group() + row])};
   auto part = [&](const std::vector<double> &rows, int dim) {
     return std::vector<double>(rows.begin() + begin * dim, rows.begin() + end * dim);
   };

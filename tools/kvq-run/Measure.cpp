@@ -59,16 +59,12 @@ std::vector<double> project(const std::vector<double> &rows, const Trace &trace,
 kvq_element elementOf(ElementType type) { return type == ElementType::f16 ? KVQ_F16 : KVQ_BF16; }
 
 /// The attention of a library, in a layer.
-AttentionRule ruleOf(const CacheMethod &method, ByteSpan constants, int64_t layer) {
+AttentionRule ruleOf(const CacheMethod &method, const Constants &constants, int64_t layer) {
   AttentionRule rule;
   rule.scale = method.attention.scale, rule.causal = method.attention.causal;
   rule.softcap = method.attention.softcap, rule.window = method.attention.window;
-  if (const int64_t offset = method.sinksOffset(layer); offset >= 0) {
-    std::vector<float> sinks(static_cast<size_t>(method.q_heads));
-    std::memcpy(sinks.data(), static_cast<const char *>(constants.data) + offset,
-                sinks.size() * sizeof(float));
-    rule.sinks.assign(sinks.begin(), sinks.end());
-  }
+  if (const float *sinks = constants.sinks(method, layer))
+    rule.sinks.assign(sinks, sinks + method.q_heads);
   return rule;
 }
 
@@ -166,7 +162,7 @@ std::string Runner::measure(const Trace &trace, size_t index, LayerErrors &out) 
   AttentionShape shape;
   shape.qHeads = int(trace.queryHeads), shape.kvHeads = int(trace.kvHeads);
   shape.keyDim = shape.valueDim = int(trace.headDim), shape.queryRows = trace.queries();
-  const AttentionRule rule = ruleOf(method, view.formats.front().constants, layer);
+  const AttentionRule rule = ruleOf(method, constants, layer);
   const std::vector<double> q = widen(*tensors.q);
   auto rows = [&](const TensorView &tensor) {
     return headsFirst(widen(tensor), trace.tokens, trace.kvHeads, trace.headDim);
