@@ -27,19 +27,7 @@ constexpr ElementType kElements[] = {ElementType::f16, ElementType::bf16, Elemen
 constexpr int kInstanceKvHeads = 4;
 constexpr int kRowClasses[] = {4, 8, 12, 16};
 
-const char *nameOf(ParameterForm form) {
-  switch (form) {
-  case ParameterForm::min:
-    return "min";
-  case ParameterForm::zero:
-    return "zero";
-  case ParameterForm::sym:
-    return "sym";
-  case ParameterForm::norm:
-    return "norm";
-  }
-  return "";
-}
+const char *nameOf(ParameterForm form) { return ::kvq::formName(form); }
 const char *nameOf(ElementType type) { return ::kvq::elementName(type); }
 /// Without '_', which parts the fields of a name.
 std::string nameOf(KernelRole role) {

@@ -26,23 +26,9 @@ Type elementType(MLIRContext *context, ::kvq::ElementType type) {
   llvm_unreachable("element type out of range");
 }
 
-StringRef formName(::kvq::ParameterForm form) {
-  switch (form) {
-  case ::kvq::ParameterForm::min:
-    return "min";
-  case ::kvq::ParameterForm::zero:
-    return "zero";
-  case ::kvq::ParameterForm::sym:
-    return "sym";
-  case ::kvq::ParameterForm::norm:
-    return "norm";
-  }
-  llvm_unreachable("parameter form out of range");
-}
-
 TileSideAttr sideOf(MLIRContext *context, const ::kvq::RecordSide &side) {
   return TileSideAttr::get(context, side.dim, side.bits, side.group ? side.group : side.dim,
-                           formName(side.form), elementType(context, side.element));
+                           ::kvq::formName(side.form), elementType(context, side.element));
 }
 
 /// Of the kernels of a method: the query heads of a KV head, as far as one block holds them.

@@ -67,7 +67,7 @@ Json sideJson(const SideMethod &side) {
   const RecordSide &record = side.record;
   Json out = {{"dim", record.dim},
               {"bits", record.bits},
-              {"form", text(forms, record.form)},
+              {"form", formName(record.form)},
               {"group", record.group},
               {"parameters", text(elements, record.element)},
               {"axis", text(axes, record.axis)},
@@ -340,6 +340,8 @@ CacheMethod readMethod(Reader &reader) {
 }
 
 } // namespace
+
+const char *formName(ParameterForm form) { return text(forms, form); }
 
 ElementType SideMethod::storedRows() const {
   ElementType type = rows;

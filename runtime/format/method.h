@@ -110,6 +110,9 @@ struct CacheMethod {
   bool windowed() const { return sink || recent; }
 };
 
+/// "min", "zero", "sym" or "norm".
+const char *formName(ParameterForm form);
+
 /// Empty when every number and index of a method is in its range and its record is legal; else one
 /// sentence that says where, what was expected and what was got. The method may come from anywhere.
 std::string verifyMethod(const CacheMethod &method);

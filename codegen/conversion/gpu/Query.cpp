@@ -2,9 +2,9 @@
 //
 // Queries as integers: q = step * (256 hi + lo), hi in [-127, 127], lo in [-128, 127], step =
 // max|q| / 32512; with head dims up to 256 a dot stays below 2^31 (record.md section 8). Column 2 j
-// of an n-tile holds the high parts of query j, column 2 j + 1 its low parts. The
-// words of a row (GpuWorkspace): step as a factor of log2 scores, sums of the query over each key
-// group in units of the dot (kernels.md section 5; the sums are of the rounded query, kernels-2.md
+// of an n-tile holds the high parts of query j, column 2 j + 1 its low parts. The words
+// of a row (GpuWorkspace): step as a factor of log2 scores, sums of the query over each key group
+// in units of the dot (kernels.md section 5; the sums are of the rounded query, kernels-2.md
 // section 3), the shift.
 #include "codegen/conversion/gpu/GpuPattern.h"
 
