@@ -245,8 +245,13 @@ void DecodeCall::check() const {
 
 bool DecodeCall::operator==(const DecodeCall &other) const {
   return out.size() == other.out.size() && lse.size() == other.lse.size() &&
-         std::memcmp(out.data(), other.out.data(), 4 * out.size()) == 0 &&
-         std::memcmp(lse.data(), other.lse.data(), 4 * lse.size()) == 0;
+         sameBits(out.data(), other.out.data(), out.size()) &&
+         sameBits(lse.data(), other.lse.data(), lse.size());
+}
+
+bool sameBits(const float *a, const float *b, size_t count) {
+  const void *left = a, *right = b;
+  return std::memcmp(left, right, 4 * count) == 0;
 }
 
 std::vector<int32_t> pageRun(int32_t first, int64_t count) {

@@ -117,6 +117,12 @@ private:
   std::vector<uint8_t> workspace;
 };
 
+/// Whether `count` numbers have the same bits.
+bool sameBits(const float *a, const float *b, size_t count);
+
+/// A generator for what is drawn: everything follows from the seed.
+inline std::mt19937_64 drawnFrom(uint64_t seed) { return std::mt19937_64(seed); }
+
 /// `first`, `first` + 1, ... : ids of `count` pages.
 std::vector<int32_t> pageRun(int32_t first, int64_t count);
 

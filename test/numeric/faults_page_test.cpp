@@ -61,7 +61,7 @@ TEST(PageFaults, OneFormulaForTheBytesOfAPage) {
 TEST(PageFaults, PrefixPagesEqualAColdRun) {
   for (int bits : {2, 4}) {
     MethodCase c = exactMethod(64, bits, 8, 2);
-    std::mt19937_64 random(56);
+    std::mt19937_64 random = drawnFrom(56);
     addRotation(c, true, Rotation::hadamard, ElementType::f32, random);
     const CompiledLibrary library({c});
     PoolShape shape;
@@ -125,7 +125,7 @@ TEST(PageFaults, PagesOfAnotherFormatAreNeverDecoded) {
   std::vector<MethodCase> methods(4, exactMethod(64, 2, 4, 2));
   methods[1] = exactMethod(64, 4, 4, 2);
   methods[2].method.key.record.group = 32;
-  std::mt19937_64 random(57);
+  std::mt19937_64 random = drawnFrom(57);
   addRotation(methods[3], true, Rotation::hadamard, ElementType::f32, random);
   const CompiledLibrary library(methods, {{0, 0}, {1, 0}, {2, 0}, {3, 0}, {0, 0}});
   PagedCache source(library, {});

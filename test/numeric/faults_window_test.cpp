@@ -72,7 +72,7 @@ TEST(WindowFaults, EveryTypeOfQueriesSeesTheScales) {
       SCOPED_TRACE(elementName(type));
       MethodCase c = exactMethod(64, 4, 4, 2);
       c.method.attention.rows = type;
-      std::mt19937_64 random(50);
+      std::mt19937_64 random = drawnFrom(50);
       if (rotated)
         addRotation(c, true, Rotation::hadamard, ElementType::f32, random);
       const CompiledLibrary library({c});
