@@ -62,7 +62,15 @@ TEST(AddressFaults, SlotNumbersBeyond31Bits) {
   PagedCache cache(library, shape);
   const std::vector<int32_t> pages = {139'999'990, 3, 134'217'728, 134'217'727};
   ASSERT_GT(int64_t(pages[0]) * shape.page, INT64_C(1) << 31);
-  cache.append(makeInputs(cache.method(), 64, 1, Data::random, 2), 0, 64, pages);
+  const Inputs inputs = makeInputs(cache.method(), 64, 1, Data::random, 2);
+  cache.append(inputs, 0, 64, pages);
+  PagedCache small(library, {});
+  small.append(inputs, 0, 64, pageRun(0, 4));
+  for (size_t i = 0; i < pages.size(); ++i)
+    EXPECT_EQ(std::memcmp(cache.record(pages[i], 0), small.record(int64_t(i), 0),
+                          size_t(small.layout.bytes)),
+              0)
+        << "page " << pages[i];
   DecodeCall call(cache, {{pages}, {64}});
   call.run();
   call.check();
