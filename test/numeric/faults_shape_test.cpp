@@ -86,6 +86,10 @@ TEST(ShapeFaults, ValuesOfAnotherWidthThanKeys) {
         if (i % 96 >= 80)
           inputs.k[i] = inputs.v[i] = 0;
     cache.append(inputs, 0, 100, pageRun(0, 7));
+    const std::vector<double> values = cache.rows('v', 5, 100, pageRun(0, 7));
+    for (int64_t i = 0; i < 100 * valueDim; ++i) // half a step of a range of 9
+      ASSERT_NEAR(values[size_t(i)],
+                  inputs.v[size_t((i / valueDim * 8 + 5) * valueDim + i % valueDim)], 0.31);
     DecodeCall call(cache, {{pageRun(0, 7), pageRun(0, 7)}, {100, 33}});
     call.run();
     call.check();

@@ -240,6 +240,8 @@ void Engine::demote(Sequence &sequence) {
   commit.lengths = length.data(), commit.from = from.data(), commit.to = &to;
   commit.batch = 1, commit.step = step;
   ASSERT_EQ(kvq_commit(library.get(), &commit), KVQ_OK) << kvq_last_error();
+  const int64_t leave = std::max(0, sequence.length() - kSink - kRecent) / step * step;
+  ASSERT_EQ(to, std::max<int64_t>(sequence.quantized, leave));
   while (int64_t(sequence.records.size()) * kPage < to)
     sequence.records.push_back(recordPages.take());
   kvq_demote_args args = {};
