@@ -17,6 +17,8 @@ config.environment["PATH"] = os.pathsep.join([tools, config.llvm_tools_dir, conf
 for name in ("KVQ_PTXAS", "CUDA_HOME"):  # where tests find ptxas
     if name in os.environ:
         config.environment[name] = os.environ[name]
+# For tests that change PATH.
+config.substitutions.append(("%kvq-compile", os.path.join(tools, "kvq-compile")))
 config.substitutions.append(("%examples", os.path.join(config.kvq_source_dir, "docs", "examples")))
 config.substitutions.append(("%scripts", os.path.join(config.kvq_source_dir, "tools", "scripts")))
 config.substitutions.append(("%dialect", os.path.join(config.kvq_source_dir, "dialect")))

@@ -144,8 +144,11 @@ FailureOr<std::string> assemble(StringRef ptxas, StringRef ptx, const Chip &chip
   std::string error;
   int status = llvm::sys::ExecuteAndWait(ptxas, arguments, std::nullopt, redirects, 0, 0, &error);
   log = contents(messages.path);
+  const std::string version = status != 0 ? ptxasVersion(ptxas) : "";
   if (status != 0)
-    return emitError(loc) << "ptxas cannot assemble the kernels for " << chip.name << ": "
+    return emitError(loc) << "ptxas cannot assemble the kernels for " << chip.name
+                          << ", which expects CUDA " << chip.cuda << " or later, got " << ptxas
+                          << (version.empty() ? "" : " of CUDA " + version) << ": "
                           << (error.empty() ? log : error);
   return contents(object.path);
 }

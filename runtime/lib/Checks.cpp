@@ -296,7 +296,7 @@ Status shapeOf(const kvq_library &library, const kvq_decode_args &args, Argument
   check.range("batch", args.batch, 0, INT32_MAX);
   check.range("max_length", args.max_length, 0, INT32_MAX);
   check.range("q_length", args.q_length, 0, KVQ_MAX_Q_LENGTH);
-  check.range("q_heads", args.q_heads, 0, INT16_MAX);
+  check.range("q_heads", args.q_heads, 0, kMaxQHeads);
   check.multiple("q_heads", args.q_heads, shape.call.heads);
   if (args.q_heads)
     shape.ratio = args.q_heads / shape.call.heads;

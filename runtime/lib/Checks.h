@@ -13,6 +13,9 @@ namespace kvq {
 /// `x` up to a multiple of `m`.
 inline int64_t roundUp(int64_t x, int64_t m) { return (x + m - 1) / m * m; }
 
+/// The most query heads of a call.
+inline constexpr int64_t kMaxQHeads = INT16_MAX;
+
 /// What a kvq_place names.
 struct Call {
   const Format *format = nullptr;

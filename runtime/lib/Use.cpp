@@ -68,6 +68,9 @@ private:
     if (use.q_heads < 0 || use.q_heads % have.kv_heads)
       differs(KVQ_REASON_HEADS, "q_heads", "a multiple of " + std::to_string(have.kv_heads),
               std::to_string(use.q_heads));
+    else if (use.q_heads > kMaxQHeads)
+      differs(KVQ_REASON_HEADS, "q_heads", "at most " + std::to_string(kMaxQHeads),
+              std::to_string(use.q_heads));
     else if (have.sinks)
       same(KVQ_REASON_HEADS, "q_heads", use.q_heads, have.q_heads);
   }

@@ -5,7 +5,8 @@ and decode are captured in a graph, which is then replayed over other tokens, pa
 the bits must be those of the same calls without a graph.
 
 usage: test/gpu/torch_check.py LIBRARY... [--target cpu|cuda]
-The package is found on PYTHONPATH (build/python). Libraries without high-precision windows.
+The package is found on PYTHONPATH (build/python). Libraries of plain attention: no windows of either kind, no softcap, no
+learned sinks.
 """
 
 import argparse
@@ -142,6 +143,9 @@ def check_graph(step):
 def check(path, target):
     torch.zeros(1, device=target)  # makes the device's context current, which the library then opens
     with kvq.open(path, target=target, allow_host_code=target == "cpu") as library:
+        shape = library.geometry()
+        if shape.window_rows or shape.window or shape.softcap or shape.sinks:
+            raise SystemExit(f"{path}: expected a library of plain attention")
         for q_length in (1, 4):
             step = Step(library, target, q_length)
             worst = 0.0

@@ -51,7 +51,9 @@ Scene::Scene(const Subject &subject, const SceneSpec &spec)
         queriesByToken(rows.queries, spec.heads, queryTokens(i), group() * shape.keyDim));
   }
   std::mt19937_64 random(spec.seed);
-  for (int64_t head = 0; spec.sinks && head < spec.heads * group(); ++head)
+  // Those that a library holds are of its own query heads.
+  this->spec.sinks |= subject.method.attention.sinks >= 0 && group() != subject.group();
+  for (int64_t head = 0; this->spec.sinks && head < spec.heads * group(); ++head)
     sinks.push_back(float(int64_t(random() % 8)) - 2);
 }
 

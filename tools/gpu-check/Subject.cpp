@@ -54,6 +54,14 @@ Subject::Subject(const std::string &name, FileBytes file, Device &device)
   layer = method.layers - 1;
 }
 
+int Subject::rowClass() const {
+  const bool cpu = device.target() == KVQ_TARGET_CPU;
+  for (const LibraryKernel &kernel : view.kernels)
+    if (kernel.role == KernelRole::decode && (kernel.target == "cpu") == cpu)
+      return kernel.rows;
+  throw std::runtime_error("the library has no decode kernel for the target");
+}
+
 RecordLayout Subject::layout(int64_t page) const {
   RecordSpec spec = method.record();
   spec.page = int(page);

@@ -28,6 +28,8 @@ struct Subject {
 
   int group() const { return method.q_heads / method.kv_heads; }
   RecordLayout layout(int64_t page) const;
+  /// Query rows that the decode kernel takes at once.
+  int rowClass() const;
 
   Device &device;
   std::string name; ///< the file's name without folder and suffix

@@ -4,11 +4,11 @@
 namespace mlir::kvq {
 
 static constexpr Chip kChips[] = {
-    {"sm_80", "+ptx80", 163 * 1024, {false, false}},
-    {"sm_89", "+ptx80", 99 * 1024, {false, false}},
-    {"sm_90a", "+ptx83", 227 * 1024, {true, true}},
-    {"sm_100a", "+ptx86", 227 * 1024, {true, true}},
-    {"sm_120a", "+ptx87", 99 * 1024, {true, true}},
+    {"sm_80", "+ptx80", "12.0", 163 * 1024, {false, false}},
+    {"sm_89", "+ptx80", "12.0", 99 * 1024, {false, false}},
+    {"sm_90a", "+ptx83", "12.3", 227 * 1024, {true, true}},
+    {"sm_100a", "+ptx86", "12.8", 227 * 1024, {true, true}},
+    {"sm_120a", "+ptx87", "12.8", 99 * 1024, {true, true}},
 };
 
 std::optional<Chip> findChip(llvm::StringRef name) {

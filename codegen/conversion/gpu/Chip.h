@@ -19,6 +19,7 @@ struct ChipFeatures {
 struct Chip {
   const char *name; ///< as LLVM and ptxas call it
   const char *ptx;  ///< LLVM feature of the PTX version
+  const char *cuda; ///< first CUDA toolkit whose ptxas takes that PTX for the chip
   int sharedBytes;  ///< the most shared memory that a block may have
   ChipFeatures features;
 };
