@@ -427,8 +427,10 @@ typedef struct kvq_decode_args {
                          * KVQ_MAX_SPLIT_TOKENS; 0: KVQ_SPLIT_TOKENS rounded up to one. The bits of
                          * a row depend on it, and on nothing else of the batch.
                          * CUDA: 0: sequences are divided by the load of the batch, so the last bits
-                         * of a row may depend on it; else a multiple of 64, and they do not. What
-                         * the page table can hold, up to max_length, is less than 2^31 units of 64
+                         * of a row may depend on it; else a multiple of 64, and they do not. They
+                         * may still depend on q_length and q_heads: rows of a KV head that a kernel
+                         * takes at once share the moments at which their sums are moved. What the
+                         * page table can hold, up to max_length, is less than 2^31 units of 64
                          * tokens over all sequences, KV heads and blocks of query rows */
   kvq_place place;
   void *workspace;        /* kvq_workspace_init, once */
