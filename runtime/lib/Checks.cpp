@@ -226,6 +226,19 @@ void checkTokenCount(Arguments &check, const kvq_token_args &args) {
   check.range("tokens", args.tokens, 0, INT32_MAX);
 }
 
+/// Rows that dequantize writes must not lie on each other.
+static void checkWritten(Arguments &check, const Call &call, const kvq_token_args &args) {
+  const CacheMethod &method = call.format->method;
+  auto bytesOf = [&](const SideMethod &side) {
+    return (args.flags & KVQ_ROWS_F32 ? 4 : elementBytes(side.rows)) * int64_t(side.record.dim);
+  };
+  const int64_t key = bytesOf(method.key), value = bytesOf(method.value);
+  checkApart(check, "k_token_stride", args.k_token_stride, key, args.tokens);
+  checkApart(check, "k_head_stride", args.k_head_stride, key, call.heads);
+  checkApart(check, "v_token_stride", args.v_token_stride, value, args.tokens);
+  checkApart(check, "v_head_stride", args.v_head_stride, value, call.heads);
+}
+
 void checkTokens(Arguments &check, const Call &call, KernelRole role, const kvq_token_args &args) {
   const uint32_t all = KVQ_SLOTS_32 | KVQ_RESERVED_SLOT | KVQ_STORED_BASIS | KVQ_ROWS_F32;
   const uint32_t flags =
@@ -245,6 +258,8 @@ void checkTokens(Arguments &check, const Call &call, KernelRole role, const kvq_
   check.multiple("v_head_stride", args.v_head_stride, Arguments::kRowAlign);
   if (args.flags & KVQ_RESERVED_SLOT)
     check.range("reserved_slot", args.reserved_slot, 0, INT64_MAX);
+  if (role == KernelRole::dequantize)
+    checkWritten(check, call, args);
 }
 
 void checkDemote(Arguments &check, const Call &call, const kvq_demote_args &args) {

@@ -250,6 +250,15 @@ class Refusals(WithLibrary):
         locked.flags.writeable = False
         self.refused("k: cannot be seen through DLPack", append, locked, cache.v, cache.slots, cache.pool)
 
+    def test_rows_that_lie_on_each_other(self):
+        cache = self.cache
+        self.library.append(cache.k, cache.v, cache.slots, cache.pool)
+        for shared in range(2):
+            rows = [numpy.zeros((TOKENS, KV_HEADS, DIM), numpy.float32) for _ in range(2)]
+            rows[shared] = numpy.lib.stride_tricks.as_strided(rows[shared], strides=(16, 4 * DIM, 4))
+            with self.assertRaisesRegex(kvq.Error, f"{'kv'[shared]}_token_stride: expected at least 256 bytes, got 16"):
+                self.library.dequantize(*rows, cache.slots, cache.pool)
+
     def test_pools(self):
         page = self.library.page()
         self.refused("pool: a page of 64 tokens and 3 KV heads has too few bytes", self.library.pool,
