@@ -90,6 +90,8 @@ protected:
     Value first, stride;
   };
   HeadPages pagesOf(const PoolFields &pool, Value head);
+  /// From the beginning of the pool.
+  Value pageBytes(const HeadPages &pages, Value page);
   Value pageOf(const HeadPages &pages, Value page);
   /// The tile of a position in a page of records.
   Value tileOf(const HeadPages &pages, Value page, Value position);

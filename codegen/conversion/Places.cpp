@@ -39,14 +39,18 @@ KernelBuilder::HeadPages KernelBuilder::pagesOf(const PoolFields &pool, Value he
   return {pool.data, first, argument(pool.pageStride)};
 }
 
+Value KernelBuilder::pageBytes(const HeadPages &pages, Value page) {
+  return emit.add(emit.mul(page, pages.stride), pages.first);
+}
+
 Value KernelBuilder::pageOf(const HeadPages &pages, Value page) {
-  Value bytes = emit.add(emit.mul(page, pages.stride), pages.first);
+  Value bytes = pageBytes(pages, page);
   return emit.offset(pointerArgument(pages.data), bytes);
 }
 
 Value KernelBuilder::tileOf(const HeadPages &pages, Value page, Value position) {
   int64_t tileBytes = ::kvq::buildRecord(record.getSpec()).tileBytes;
-  Value bytes = emit.add(emit.mul(page, pages.stride), pages.first);
+  Value bytes = pageBytes(pages, page);
   bytes = emit.add(bytes, emit.mul(emit.div(position, kTileTokens), tileBytes));
   return emit.offset(pointerArgument(pages.data), bytes);
 }

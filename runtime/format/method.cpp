@@ -351,6 +351,10 @@ ElementType SideMethod::storedRows() const {
   return type;
 }
 
+int64_t CacheMethod::windowRowBytes() const {
+  return int64_t(elementBytes(key.storedRows())) * (key.record.dim + value.record.dim);
+}
+
 int64_t CacheMethod::sinksOffset(int64_t layer) const {
   if (attention.sinks < 0)
     return -1;

@@ -108,6 +108,8 @@ struct CacheMethod {
   int64_t sinksOffset(int64_t layer) const;
   /// Whether some tokens are kept as rows of high precision beside the records.
   bool windowed() const { return sink || recent; }
+  /// Bytes of a token and KV head in high precision: its key and its value.
+  int64_t windowRowBytes() const;
 };
 
 /// "min", "zero", "sym" or "norm".

@@ -40,15 +40,11 @@ void checkRecordPool(Arguments &check, const Call &call, const kvq_pool &pool) {
   checkPool(check, "pool.", pool, layout.spec.block, layout.blockBytes);
 }
 
-int64_t windowRowBytes(const CacheMethod &method) {
-  return elementBytes(method.key.storedRows()) * (method.key.record.dim + method.value.record.dim);
-}
-
 /// Rows of windows are read 16 at a time.
 constexpr int64_t kWindowStep = 16;
 
 void checkWindowPool(Arguments &check, const char *name, const Call &call, const kvq_pool &pool) {
-  checkPool(check, name, pool, kWindowStep, kWindowStep * windowRowBytes(call.format->method));
+  checkPool(check, name, pool, kWindowStep, kWindowStep * call.format->method.windowRowBytes());
 }
 
 /// Rows that are written must not lie on each other.

@@ -191,8 +191,7 @@ kvq_page_geometry pageGeometryOf(const Format &format, const RecordLayout &layou
   page.page_bytes = layout.stride * method.kv_heads;
   page.bits_per_element = bitsPerElement(layout);
   if (method.windowed())
-    page.window_bytes = int64_t(layout.spec.page) * elementBytes(method.key.storedRows()) *
-                        (method.key.record.dim + method.value.record.dim);
+    page.window_bytes = layout.spec.page * method.windowRowBytes();
   const Digest record = recordDigest(layout);
   std::copy(record.begin(), record.end(), page.record_id);
   std::copy(format.methodDigest.begin(), format.methodDigest.end(), page.method_id);

@@ -7,9 +7,7 @@
 
 namespace kvq {
 
-inline bool hasWindows(const Subject &subject) {
-  return subject.method.sink || subject.method.recent;
-}
+inline bool hasWindows(const Subject &subject) { return subject.method.windowed(); }
 
 /// Dequantizes what append wrote, as stored or in the model's basis, all but the reserved slot.
 CheckResult checkDequantize(const Subject &subject, const RowKind &kind, bool stored);

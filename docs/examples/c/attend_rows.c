@@ -116,6 +116,13 @@ static void write_back(const char *path, const void *data, size_t bytes) {
   free(host);
 }
 
+static void *host_array(int64_t count, size_t element) {
+  void *data = malloc((size_t)count * element);
+  if (!data)
+    fail("memory", "out of memory");
+  return data;
+}
+
 /* An array on the host, copied to where the kernels run. */
 static void *moved(void *host, size_t bytes) {
   void *data = allocate(bytes);
@@ -126,25 +133,25 @@ static void *moved(void *host, size_t bytes) {
 
 /* Pages from the last to the first, all of one sequence. */
 static int32_t *make_table(int64_t pages) {
-  int32_t *table = malloc((size_t)pages * sizeof *table);
-  for (int64_t i = 0; table && i < pages; ++i)
+  int32_t *table = host_array(pages, sizeof *table);
+  for (int64_t i = 0; i < pages; ++i)
     table[i] = (int32_t)(pages - 1 - i);
-  return table ? table : (fail("memory", "out of memory"), NULL);
+  return table;
 }
 
 static int64_t *make_slots(const int32_t *table, int64_t tokens, int64_t page_tokens) {
-  int64_t *slots = malloc((size_t)tokens * sizeof *slots);
-  for (int64_t t = 0; slots && t < tokens; ++t)
+  int64_t *slots = host_array(tokens, sizeof *slots);
+  for (int64_t t = 0; t < tokens; ++t)
     slots[t] = table[t / page_tokens] * page_tokens + t % page_tokens;
-  return slots ? slots : (fail("memory", "out of memory"), NULL);
+  return slots;
 }
 
 /* Query j attends the tokens up to its own: as a batch, each with a length of its own. */
 static int32_t *make_lengths(int64_t tokens, int64_t queries) {
-  int32_t *lengths = malloc((size_t)queries * sizeof *lengths);
-  for (int64_t j = 0; lengths && j < queries; ++j)
+  int32_t *lengths = host_array(queries, sizeof *lengths);
+  for (int64_t j = 0; j < queries; ++j)
     lengths[j] = (int32_t)(tokens - queries + 1 + j);
-  return lengths ? lengths : (fail("memory", "out of memory"), NULL);
+  return lengths;
 }
 
 int main(int argc, char **argv) {

@@ -9,7 +9,7 @@ import typing
 from . import _abi
 from ._abi import ReasonCode, Status, Target
 from ._loader import C, check
-from ._memory import PageTable, Pool, Workspace
+from ._memory import PageTable, Pool, Workspace, up
 from ._tensors import BYTES, ELEMENTS, FLOAT32, INT32, INT64, View, check_devices, stream_address
 
 _TARGETS = {"cpu": Target.CPU, "cuda": Target.CUDA}
@@ -70,10 +70,13 @@ class Library:
         if getattr(self, "_handle", None):
             self.close()
 
-    def _call(self, function, *arguments):
+    def _opened(self):
         if self._handle is None:
             raise ValueError("the library is closed")
-        check(function(self._handle, *arguments))
+        return self._handle
+
+    def _call(self, function, *arguments):
+        check(function(self._opened(), *arguments))
 
     def load(self, layer=-1):
         """Loads code and constants of a layer's format, or of all: what calls do by themselves, done before a
@@ -117,9 +120,7 @@ class Library:
         return self._document(C.kvq_manifest_text)
 
     def _document(self, function, *arguments):
-        if self._handle is None:
-            raise ValueError("the library is closed")
-        text = function(self._handle, *arguments)
+        text = function(self._opened(), *arguments)
         return None if text is None else json.loads(text)
 
     def supports(self, *, capture=False, demote=False, dequantize=False, **use):
@@ -131,13 +132,12 @@ class Library:
         if unknown := sorted(set(use) - known):
             raise TypeError(f"supports: unknown {', '.join(unknown)}; expected some of {', '.join(sorted(known))}")
         asked, count = _abi.kvq_use(flags=flags, **use), ctypes.c_int32()
-        if self._handle is None:
-            raise ValueError("the library is closed")
-        status = C.kvq_supports(self._handle, asked, None, 0, ctypes.byref(count))
+        handle = self._opened()
+        status = C.kvq_supports(handle, asked, None, 0, ctypes.byref(count))
         if status not in (Status.OK, Status.UNSUPPORTED):
             check(status)
         reasons = (_abi.kvq_reason * count.value)()
-        C.kvq_supports(self._handle, asked, reasons, count.value, None)
+        C.kvq_supports(handle, asked, reasons, count.value, None)
         return [Reason(ReasonCode(reason.code), reason.layer, reason.text.decode()) for reason in reasons]
 
     # ---- Memory
@@ -156,8 +156,7 @@ class Library:
         page_tokens = page_tokens or default
         used = self.page(layer).window_bytes // default * page_tokens
         kv_heads = self._heads(tensor, layer, kv_heads)
-        return Pool(tensor, layer, first_head, kv_heads, page_tokens, used,
-                    -(-used // _abi.RECORD_ALIGN) * _abi.RECORD_ALIGN)
+        return Pool(tensor, layer, first_head, kv_heads, page_tokens, used, up(used))
 
     def _heads(self, tensor, layer, kv_heads):
         shape = View("pool", tensor).shape

@@ -5,6 +5,11 @@ from . import _abi
 from ._tensors import BYTES, INT32, View
 
 
+def up(nbytes):
+    """Bytes up to a multiple of RECORD_ALIGN: how far records, or window rows, of two KV heads lie apart at least."""
+    return -(-nbytes // _abi.RECORD_ALIGN) * _abi.RECORD_ALIGN
+
+
 def aligned(tensor, nbytes, alignment=_abi.RECORD_ALIGN):
     """The slice of `nbytes` bytes at the first aligned address of a uint8 tensor [at least nbytes + alignment - 1].
     For host memory: frameworks align it to 64 bytes or fewer, pools need RECORD_ALIGN. Device memory needs none."""
@@ -51,7 +56,7 @@ class Pool:
 def _at_least(stride, used_bytes):
     """A stride that is never used, but must be one that the runtime takes."""
     fits = stride >= used_bytes and stride % _abi.RECORD_ALIGN == 0
-    return stride if fits else -(-used_bytes // _abi.RECORD_ALIGN) * _abi.RECORD_ALIGN
+    return stride if fits else up(used_bytes)
 
 
 class PageTable:
