@@ -30,15 +30,6 @@ GraphStep::GraphStep(const Subject &subject, int64_t qLength, int64_t splitToken
   setDecode(qLength, splitTokens);
 }
 
-void GraphStep::makeWorkspace() {
-  require("workspace size",
-          kvq_workspace_size(subject.library.get(), &decode, &decode.workspace_bytes));
-  workspace.emplace(subject.device, decode.workspace_bytes);
-  decode.workspace = workspace->data();
-  require("workspace", kvq_workspace_init(subject.library.get(), decode.workspace,
-                                          decode.workspace_bytes, &decode.execution));
-}
-
 void GraphStep::setDecode(int64_t qLength, int64_t splitTokens) {
   decode.size = sizeof decode;
   decode.q = queries.data(), decode.q_head_stride = queryRow();
@@ -122,7 +113,7 @@ public:
   RecordStep(const Subject &subject, int64_t qLength, int64_t splitTokens)
       : GraphStep(subject, qLength, splitTokens), append(tokenArgs()) {
     append.pool = decode.pool;
-    makeWorkspace();
+    workspace.emplace(makeWorkspace(subject, decode));
   }
 
   void randomize(uint64_t seed) override {
@@ -178,7 +169,7 @@ public:
     demote.pool = decode.pool, demote.table = decode.table;
     demote.batch = kBatch, demote.most = kMoved;
     demote.place = decode.place, demote.execution = decode.execution;
-    makeWorkspace();
+    workspace.emplace(makeWorkspace(subject, decode));
   }
 
   void randomize(uint64_t seed) override {

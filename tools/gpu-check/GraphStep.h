@@ -35,8 +35,6 @@ protected:
   static constexpr int64_t kBatch = 6, kPage = 64, kColumns = 20;
   static constexpr int64_t kTokens = kBatch * kColumns * kPage;
 
-  /// Once the arguments of the decode are complete.
-  void makeWorkspace();
   /// Tokens [kTokens] of random rows, and queries.
   void randomRows(std::mt19937_64 &random);
   /// Random page ids; lengths of at most `most`, which are returned.
@@ -49,7 +47,7 @@ protected:
   RecordLayout layout;
   int64_t pageStride;
   Buffer pool, keys, values, slots, queries, out, lse, table, lengths;
-  std::optional<Buffer> workspace;
+  std::optional<Buffer> workspace; ///< once the arguments of the decode are complete
   kvq_decode_args decode = {};
 
 private:

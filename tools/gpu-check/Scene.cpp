@@ -221,13 +221,7 @@ Decoded Scene::run(int64_t splitTokens, const std::vector<Part> &parts, bool rep
   args.out = out.data(), args.out_token_stride = outToken, args.out_head_stride = outRow;
   args.lse = at<float>(lse);
   args.lse_token_stride = lseToken, args.lse_head_stride = 8;
-  require("workspace size",
-          kvq_workspace_size(subject.library.get(), &args, &args.workspace_bytes));
-  const Buffer workspace(device, args.workspace_bytes);
-  args.workspace = workspace.data();
-  workspace.fill(0xff);
-  require("workspace", kvq_workspace_init(subject.library.get(), args.workspace,
-                                          args.workspace_bytes, &args.execution));
+  const Buffer workspace = makeWorkspace(subject, args);
   for (int call = 0; call < (repeat ? 2 : 1); ++call) {
     out.fill(0xff), lse.fill(0xff);
     args.flags = call && device.target() == KVQ_TARGET_CUDA ? KVQ_DECODE_PLANNED : 0;

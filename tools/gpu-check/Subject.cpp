@@ -68,4 +68,15 @@ RecordLayout Subject::layout(int64_t page) const {
   return buildRecord(spec);
 }
 
+Buffer makeWorkspace(const Subject &subject, kvq_decode_args &args) {
+  kvq_library *library = subject.library.get();
+  require("workspace size", kvq_workspace_size(library, &args, &args.workspace_bytes));
+  Buffer workspace(subject.device, args.workspace_bytes);
+  args.workspace = workspace.data();
+  workspace.fill(0xff);
+  require("workspace",
+          kvq_workspace_init(library, args.workspace, args.workspace_bytes, &args.execution));
+  return workspace;
+}
+
 } // namespace kvq

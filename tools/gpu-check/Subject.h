@@ -44,4 +44,8 @@ struct Subject {
 /// Throws std::runtime_error with the runtime's message unless `status` is KVQ_OK.
 void require(const char *call, kvq_status status);
 
+/// A workspace for the decode of `args`, ff but for what kvq_workspace_init writes, and entered
+/// there. Throws std::runtime_error.
+Buffer makeWorkspace(const Subject &subject, kvq_decode_args &args);
+
 } // namespace kvq

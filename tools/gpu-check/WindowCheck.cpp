@@ -192,13 +192,7 @@ Decoded WindowScene::decode(const Call &call) const {
   out.fill(0xff), lse.fill(0xff);
   args.q = queries.data(), args.out = out.data(), args.lse = at<float>(lse);
   args.lengths = at<int32_t>(lengths), args.windows = windows(from);
-  require("workspace size",
-          kvq_workspace_size(subject.library.get(), &args, &args.workspace_bytes));
-  const Buffer workspace(device, args.workspace_bytes);
-  args.workspace = workspace.data();
-  workspace.fill(0xff);
-  require("workspace", kvq_workspace_init(subject.library.get(), args.workspace,
-                                          args.workspace_bytes, &args.execution));
+  const Buffer workspace = makeWorkspace(subject, args);
   require("decode", kvq_decode(subject.library.get(), &args));
   device.synchronize();
   Decoded got;
